@@ -29,7 +29,7 @@ class Generation:
 
 
 class Engine(ABC):
-    """An inference engine that serves one policy. Every call is time-limited and raises EngineError."""
+    """Serves one policy. Every call is time-limited and raises EngineError when it fails."""
 
     @abstractmethod
     async def chat(self, body: dict[str, Any]) -> dict[str, Any]:
@@ -42,7 +42,7 @@ class Engine(ABC):
 
     @abstractmethod
     def chat_stream(self, body: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
-        """The same as chunks, in OpenAI's format, each as soon as it comes. Raises as `chat` does."""
+        """The same as chunks, each as soon as it comes. Raises as `chat` does."""
 
     @abstractmethod
     async def generate(self, prompt_ids: list[int], sampling: Sampling) -> Generation:
@@ -62,7 +62,7 @@ class WeightSink(ABC):
 
     @abstractmethod
     async def update_weights(self, path: Path, version: int) -> float:
-        """Serve the weights in `path` as `version`; requests in flight go on. Returns the pause in s."""
+        """Serve the weights in `path` as `version`; requests go on. Returns the pause in s."""
 
 
 class Judge(ABC):
@@ -95,7 +95,7 @@ class Reaction:
 
 
 class Persona(ABC):
-    """A simulated user with a taste. Deterministic given its session's seed, unless an LLM plays it."""
+    """A simulated user with a taste. Deterministic given its seed, unless an LLM plays it."""
 
     name: str
 

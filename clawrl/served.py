@@ -1,12 +1,13 @@
 """Which weights the engine serves now, and the gate that holds requests while they change.
 
-The gateway stamps each reply with it; whoever publishes weights moves it. Both live in one event loop.
+The gateway stamps each reply with it; whoever publishes weights moves it. Both live in one event
+loop.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 
@@ -19,6 +20,7 @@ class ServedPolicy:
         self._open = asyncio.Event()
         self._open.set()
         self._changes = asyncio.Lock()
+        self._announced = 0
 
     @property
     def changing(self) -> bool:
@@ -30,13 +32,20 @@ class ServedPolicy:
         await self._open.wait()
 
     @asynccontextmanager
-    async def closed(self) -> AsyncIterator[None]:
-        """Hold new requests; one change at a time. Opens again however the change ends."""
-        async with self._changes:
-            self._open.clear()
-            try:
+    async def closed(self) -> AsyncGenerator[None]:
+        """Hold new requests; one change at a time.
+
+        Opens again however the change ends, unless another one waits: between an update that failed
+        because the engine died, and the restart, no request may slip through.
+        """
+        self._announced += 1
+        self._open.clear()
+        try:
+            async with self._changes:
                 yield
-            finally:
+        finally:
+            self._announced -= 1
+            if self._announced == 0:
                 self._open.set()
 
     def moved_to(self, version: int, digest: str) -> None:

@@ -64,8 +64,8 @@ class Engine(Section):
     start_timeout_s: float = Field(default=300, gt=0)
     request_timeout_s: float = Field(default=600, gt=0)
     update_timeout_s: float = Field(default=120, gt=0)
-    kv_cache_gib: float = Field(default=2, gt=0)
-    """CPU only: memory for the key-value cache."""
+    kv_cache_gib: int = Field(default=2, ge=1)
+    """CPU only: memory for the key-value cache; vLLM takes whole GiB."""
     gpu_memory_share: float = Field(default=0.85, gt=0, lt=1)
     """CUDA only: the part of a GPU's memory that the engine may take."""
     max_restarts: int = Field(default=5, ge=0)
@@ -237,6 +237,8 @@ class Config(Section):
     gateway: Gateway
     sampling: Sampling
     persona: Plugin
+    taste: Literal["student", "teacher"] = "student"
+    """What the persona likes; its checks are what `eval` reports."""
     max_turns: int = Field(default=3, ge=1)
     """Replies that a persona reads in one session before it leaves."""
     data: Data

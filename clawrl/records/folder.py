@@ -12,14 +12,14 @@ runs/NAME/
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
 from pydantic import TypeAdapter
 
-from clawrl.errors import UserError
+from clawrl.errors import RecordError, UserError
 from clawrl.records.jsonl import JsonlFile, Position, Reader, read
 from clawrl.records.nouns import (
     Closed,
@@ -35,6 +35,7 @@ from clawrl.records.nouns import (
 )
 
 R = TypeVar("R", bound=Line)
+_CLOSED_LINE = b'{"schema_version":1,"closed":true'
 _FILE = re.compile(r"v(\d{6,})\.jsonl")
 LEDGER_LINES: TypeAdapter[LedgerLine] = TypeAdapter(LedgerLine)
 
@@ -74,9 +75,7 @@ class StreamReader(Generic[R]):
 
     def __init__(self, stream: Stream[R], at: Position | None) -> None:
         self._stream = stream
-        self._reader: Reader[R] | None = None
-        if at is not None and at.file:
-            self._reader = Reader(stream.folder / at.file, stream.noun, at=at)
+        self._reader: Reader[R] | None = self._reader_at(at or Position())
 
     @property
     def position(self) -> Position:
@@ -84,15 +83,30 @@ class StreamReader(Generic[R]):
         return self._reader.position if self._reader else Position()
 
     def poll(self) -> list[R]:
-        """The records written since the last call, over as many files as there are."""
+        """The records written since the last call, over as many files as there are.
+
+        Raises:
+            RecordError: as `Reader.poll`. The position stays where it was, so that the records
+                before the bad line are not lost.
+        """
         records: list[R] = []
-        while True:
-            following = self._next_file()
-            if self._reader is not None:
-                records.extend(self._reader.poll())
-            if following is None:
-                return records
-            self._reader = Reader(following, self._stream.noun)
+        start = self.position
+        try:
+            while True:
+                following = self._next_file()
+                if self._reader is not None:
+                    records.extend(self._reader.poll())
+                if following is None:
+                    return records
+                self._reader = Reader(following, self._stream.noun)
+        except RecordError:
+            self._reader = self._reader_at(start)
+            raise
+
+    def _reader_at(self, at: Position) -> Reader[R] | None:
+        if not at.file:
+            return None
+        return Reader(self._stream.folder / at.file, self._stream.noun, at=at)
 
     def _next_file(self) -> Path | None:
         files = self._stream.files()
@@ -103,36 +117,66 @@ class StreamReader(Generic[R]):
 
 
 class StreamWriter(Generic[R]):
-    """Appends to the file of the version that is served now."""
+    """Appends to the file of the version that is served now.
+
+    It never goes back to an older file: a restart may take versions back, but readers have gone on
+    to the newest file by then and would not see a line added to one before it.
+    """
 
     def __init__(self, stream: Stream[R], version: int) -> None:
         self._stream = stream
-        self._version = version
+        newest = [int(path.stem[1:]) for path in stream.files()[-1:]]
+        self._version = max([version, *newest])
         self._records = 0
         self._file: JsonlFile | None = None
 
     def append(self, record: R) -> None:
         """Write one record. Raises OSError when it cannot be written."""
-        if self._file is None:
-            self._file = JsonlFile(self._stream.path(self._version))
-        self._file.append(record)
+        self._opened().append(record)
         self._records += 1
 
     def roll(self, version: int) -> None:
-        """End the file of the last version; what follows goes into the file of `version`."""
-        if version == self._version:
+        """End the file of the last version; what follows goes into the file of `version`.
+
+        Raises OSError when the file's last line cannot be written; then nothing has changed.
+        """
+        if version <= self._version:
             return
-        if self._file is not None:
-            self._file.append(Closed(records=self._records))
-            self._file.close()
-            self._file = None
-        self._version, self._records = version, 0
+        if self._stream.path(self._version).exists():
+            file = self._opened()
+            file.append(Closed(records=self._records))
+            file.close()
+        self._version, self._file = version, None
 
     def close(self) -> None:
         """Close the file without ending it: a resumed run may go on in it."""
         if self._file is not None:
             self._file.close()
             self._file = None
+
+    def _opened(self) -> JsonlFile:
+        if self._file is None:
+            path = self._stream.path(self._version)
+            self._file = JsonlFile(path)
+            self._records = _count_records(path)
+        return self._file
+
+
+def _count_records(path: Path) -> int:
+    """The lines that hold a record: what an earlier process wrote into the file counts too."""
+    with path.open("rb") as file:
+        return sum(not line.startswith(_CLOSED_LINE) for line in file)
+
+
+def surviving(lines: Iterable[LedgerLine]) -> list[Update]:
+    """The updates that no restart took back, in order of version."""
+    updates: dict[int, Update] = {}
+    for line in lines:
+        if isinstance(line, Update):
+            updates[line.version] = line
+        elif isinstance(line, Retired):
+            updates.pop(line.version, None)
+    return [updates[version] for version in sorted(updates)]
 
 
 @dataclass(frozen=True)
@@ -200,13 +244,7 @@ class RunFolder:
 
     def surviving_updates(self) -> list[Update]:
         """The ledger without what a restart took back, in order of version."""
-        updates: dict[int, Update] = {}
-        for line in self.ledger_lines():
-            if isinstance(line, Update):
-                updates[line.version] = line
-            elif isinstance(line, Retired):
-                updates.pop(line.version, None)
-        return [updates[version] for version in sorted(updates)]
+        return surviving(self.ledger_lines())
 
     def ledger_lines(self) -> list[LedgerLine]:
         """Every line of the ledger, as written."""

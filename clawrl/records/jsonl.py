@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Generic, TypeVar
@@ -99,7 +99,8 @@ class Reader(Generic[R]):
         self, path: Path, noun: type[R] | TypeAdapter[R], *, at: Position | None = None
     ) -> None:
         self.path = path
-        self.position = at or Position(file=path.name)
+        self.position = replace(at) if at else Position(file=path.name)
+        """Where the next record will be read; replaced, never changed, so it may be kept."""
         self.closed = False
         """True once the file's `closed` line was read."""
         self._adapter: TypeAdapter[R] = noun if isinstance(noun, TypeAdapter) else TypeAdapter(noun)
@@ -108,7 +109,8 @@ class Reader(Generic[R]):
         """The records that were added since the last call.
 
         Raises:
-            RecordError: a whole line is not a record of this kind.
+            RecordError: a whole line is not a record of this kind. The position stays where it was,
+                so that the next call meets the same line.
         """
         try:
             with self.path.open("rb") as file:
@@ -116,17 +118,18 @@ class Reader(Generic[R]):
                 data = file.read()
         except FileNotFoundError:
             return []
-        whole = data[: data.rfind(b"\n") + 1]
+        at = replace(self.position)
         records: list[R] = []
-        for raw in whole.splitlines(keepends=True):
-            self.position.line += 1
-            record = self._parse(raw)
+        for raw in data[: data.rfind(b"\n") + 1].split(b"\n")[:-1]:
+            at.line += 1
+            record = self._parse(raw, at.line)
             if record is not None:
                 records.append(record)
-            self.position.offset += len(raw)
+            at.offset += len(raw) + 1
+        self.position = at
         return records
 
-    def _parse(self, raw: bytes) -> R | None:
+    def _parse(self, raw: bytes, line: int) -> R | None:
         try:
             if raw.startswith(b"{") and b'"closed"' in raw:
                 fields = json.loads(raw)
@@ -136,7 +139,7 @@ class Reader(Generic[R]):
                     return None
             return self._adapter.validate_json(raw)
         except (ValidationError, ValueError) as error:
-            raise RecordError(self.path, self.position.line, _why(raw, error)) from None
+            raise RecordError(self.path, line, _why(raw, error)) from None
 
 
 def _why(raw: bytes, error: ValueError) -> str:

@@ -19,7 +19,8 @@ Score = Literal[-1, 0, 1]
 class Record(BaseModel):
     """A frozen line of JSON; an unknown key is an error, so that a typo cannot pass for data."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    # Not-a-number is written as a string that reads back as itself: the default, null, does not.
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
 
 
 class Line(Record):

@@ -1,1 +1,1 @@
-"""What one person likes in a reply, as checks that anyone can run: for personas and for measuring."""
+"""What one person likes in a reply, as checks anyone can run: for personas and for measuring."""

@@ -1,7 +1,7 @@
 """The student: homework that does not look as if an AI had written it.
 
-Seven checks, written down before the first training run after reading base replies. The published
-experiment's own rule (no bold, no numbered lines, no box) is `REFERENCE_RULE`, reported beside them.
+Seven checks, written down before the first training run after reading base replies. The rule of the
+published setting (no bold, no numbered lines, no box) is `REFERENCE_RULE`, reported beside them.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ REFERENCE_RULE = (
     Check("no_numbered_line", "no line that starts with a number and a dot", lacks(r"^\s*\d+\.")),
     Check("no_box", "no `\\boxed`", lacks(r"\\boxed")),
 )
-"""The rule of the published experiment (arXiv 2603.10165's released code), all three at once."""
+"""The published setting's rule (arXiv 2603.10165): all three at once."""
 
 
 def reference_rule(reply: str) -> bool:
-    """Whether the reply passes the published experiment's rule; an empty reply does not."""
+    """Whether the reply passes the published setting's rule; an empty reply does not."""
     return bool(reply.strip()) and all(check.passes(reply) for check in REFERENCE_RULE)

@@ -32,7 +32,8 @@ class Taste:
     checks: tuple[Check, ...]
 
     def results(self, reply: str, finish_reason: str | None) -> dict[str, bool]:
-        """Each check's result. An empty or repetitive reply passes none: nothing is gained by it."""
+        """Each check's result. An empty or repetitive reply passes none: it gains nothing."""
+        reply = reply.replace("\u2019", "'")  # one apostrophe, so that a pattern needs one
         problems = substance_problems(reply, finish_reason)
         hollow = "empty" in problems or "repetitive" in problems
         return {check.name: not hollow and check.passes(reply) for check in self.checks}

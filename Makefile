@@ -1,0 +1,37 @@
+# Two commands from a bare machine: `make demo` and `make test`. Both make .venv first.
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: help demo test check fast engine setup clean
+
+help:  ## Say what there is
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | column -t -s $$'\t'
+
+setup: $(STAMP)  ## Make .venv and install what is missing
+
+$(STAMP): pyproject.toml .ci/setup
+	PYTHON=$(PYTHON) VENV=$(VENV) bash .ci/setup
+	@touch $@
+
+demo: setup  ## Six updates on a 135M model, measured before and after (about ten minutes)
+	$(BIN)/clawrl train recipe=student_persona loop.updates=6 eval.replies_per_problem=2
+
+test: setup check fast engine  ## Everything that CI runs
+
+check: setup  ## Lint, format, types, imports
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+
+fast: setup  ## Tests without an engine
+	$(BIN)/pytest -q -m "not engine and not slow and not gpu"
+
+engine: setup  ## Tests with the real vLLM and real processes
+	$(BIN)/pytest -q -m "(engine or slow or gpu)"
+
+clean:  ## Remove .venv
+	rm -rf $(VENV)

@@ -1,0 +1,243 @@
+"""`clawrl`: the commands. Everything heavy is imported by the command that needs it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from clawrl import __version__
+from clawrl.errors import ClawRLError, UserError
+
+OVERRIDES_HELP = "Hydra overrides, such as [cyan]recipe=NAME learner.lr=3e-6 objective=opd[/]."
+
+app = typer.Typer(
+    name="clawrl",
+    help="Train a language model from what comes back after each of its replies, while it serves.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+model_app = typer.Typer(no_args_is_help=True, help="Models on this machine.")
+app.add_typer(model_app, name="model")
+
+Overrides = Annotated[
+    list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help=OVERRIDES_HELP)
+]
+ConfigDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--config-dir",
+        help="A folder of your own recipes and options, beside clawrl's.",
+        exists=True,
+        file_okay=False,
+    ),
+]
+Cfg = Annotated[bool, typer.Option("--cfg", help="Print the resolved configuration and stop.")]
+Trust = Annotated[
+    bool, typer.Option("--trust", help="Load a _target_ that a run folder names outside clawrl.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
+
+
+def _version(show: bool) -> None:
+    if show:
+        typer.echo(f"clawrl {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    _version_flag: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+    _debug: Annotated[
+        bool, typer.Option("--debug", help="Show tracebacks and debug messages.")
+    ] = False,
+) -> None: ...
+
+
+@app.command()
+def train(
+    overrides: Overrides = None,
+    resume: Annotated[
+        Path | None, typer.Option("--resume", metavar="RUN", help="Go on with a stopped run.")
+    ] = None,
+    source: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="RUN", help="Train offline on a run's recorded samples."),
+    ] = None,
+    multirun: Annotated[
+        bool, typer.Option("-m", "--multirun", help="Run every combination of comma lists.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the process plan and start nothing.")
+    ] = False,
+    cfg: Cfg = False,
+    config_dir: ConfigDir = None,
+    trust: Trust = False,
+) -> None:
+    """Train while serving: personas talk, a judge reads what they say, the weights follow.
+
+    Examples:
+      clawrl train recipe=student_persona
+
+      clawrl train recipe=student_persona learner.lr=3e-6 objective=opd
+
+      clawrl train -m objective=binary,opd,combined seed=1,2,3
+
+      clawrl train --resume runs/student_persona-20260101-120000
+    """
+    from clawrl.cli import run
+
+    run.train(
+        overrides or [],
+        resume=resume,
+        source=source,
+        multirun=multirun,
+        dry_run=dry_run,
+        cfg=cfg,
+        config_dir=config_dir,
+        trust=trust,
+    )
+
+
+@app.command()
+def collect(
+    overrides: Overrides = None,
+    turns: Annotated[int, typer.Option(min=1, help="Stop after this many judgeable turns.")] = 64,
+    cfg: Cfg = False,
+    config_dir: ConfigDir = None,
+) -> None:
+    """Let a persona talk to the model and record it; nothing is judged or trained.
+
+    Example: clawrl collect recipe=student_persona --turns 64
+    """
+    from clawrl.cli import run
+
+    run.collect(overrides or [], turns=turns, cfg=cfg, config_dir=config_dir)
+
+
+@app.command()
+def judge(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="The run folder.")],
+    overrides: Overrides = None,
+    fresh: Annotated[
+        bool,
+        typer.Option(
+            "--fresh", help="Ask the judge again where a recorded vote could be replayed."
+        ),
+    ] = False,
+    trust: Trust = False,
+) -> None:
+    """Judge a recorded run: next states become verdicts and samples.
+
+    A run that was judged before is judged into a new folder beside it. Votes of a language model
+    are replayed from the record unless --fresh is given.
+
+    Example: clawrl judge runs/NAME judge=cues
+    """
+    from clawrl.cli import run
+
+    run.judge(folder, overrides or [], fresh=fresh, trust=trust)
+
+
+@app.command("eval")
+def evaluate(
+    overrides: Overrides = None,
+    folder: Annotated[
+        Path | None, typer.Option("--run", metavar="RUN", help="Measure a run's newest weights.")
+    ] = None,
+    as_json: Json = False,
+    config_dir: ConfigDir = None,
+) -> None:
+    """Measure how much first replies are to the persona's taste, on fixed problems.
+
+    Examples:
+      clawrl eval recipe=student_persona
+
+      clawrl eval --run runs/NAME
+    """
+    from clawrl.cli import run
+
+    run.evaluate(overrides or [], folder=folder, as_json=as_json, config_dir=config_dir)
+
+
+@app.command()
+def serve(
+    overrides: Overrides = None,
+    cfg: Cfg = False,
+    config_dir: ConfigDir = None,
+) -> None:
+    """Serve the model behind an OpenAI-compatible gateway that records every turn.
+
+    Example: clawrl serve gateway.port=8080
+    """
+    from clawrl.cli import run
+
+    run.serve(overrides or [], cfg=cfg, config_dir=config_dir)
+
+
+@app.command()
+def doctor(
+    overrides: Overrides = None, config_dir: ConfigDir = None, as_json: Json = False
+) -> None:
+    """Say what this machine has, whether a recipe fits, and how to fix what is missing.
+
+    Example: clawrl doctor recipe=student_persona
+    """
+    from clawrl.cli import doctor as checkup
+
+    checkup.run(overrides or [], config_dir=config_dir, as_json=as_json)
+
+
+@app.command()
+def report(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="The run folder.")],
+) -> None:
+    """Write a run's report again: report.md and the learning curve.
+
+    Example: clawrl report runs/NAME
+    """
+    from clawrl.cli import run
+
+    run.report(folder)
+
+
+@model_app.command("prepare")
+def prepare(
+    name: Annotated[str, typer.Argument(help="smollm2-135m, a hub id, or a local path.")],
+) -> None:
+    """Fetch and convert a model once; it is kept in your cache.
+
+    Example: clawrl model prepare smollm2-135m
+    """
+    from clawrl.cli import run
+
+    run.prepare(name)
+
+
+def main() -> None:
+    """Entry point: one line for every error of ours, a traceback only with --debug."""
+    debug = "--debug" in sys.argv[1:]
+    from clawrl.cli.logs import quiet_libraries, show_warnings
+
+    show_warnings(debug)
+    quiet_libraries()
+    try:
+        app()
+    except ClawRLError as error:
+        if debug:
+            raise
+        typer.secho(f"error: {error}", err=True, fg=typer.colors.RED)
+        sys.exit(2 if isinstance(error, UserError) else 1)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

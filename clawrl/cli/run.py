@@ -1,0 +1,307 @@
+"""What the commands do: compose, build, run, render."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from clawrl.config import compose as composing
+from clawrl.config.schema import Config
+from clawrl.errors import ClawRLError, ConfigError, UserError
+from clawrl.loop.display import Display, StatusLine
+from clawrl.records.folder import RunFolder
+
+out = Console()
+err = Console(stderr=True)
+
+
+def train(
+    overrides: list[str],
+    *,
+    resume: Path | None,
+    source: Path | None,
+    multirun: bool,
+    dry_run: bool,
+    cfg: bool,
+    config_dir: Path | None,
+    trust: bool,
+) -> None:
+    """`clawrl train`."""
+    if resume is not None and source is not None:
+        raise UserError(
+            "--resume goes on with a run, --from trains on its records: give one of them"
+        )
+    if multirun:
+        _sweep(overrides, config_dir)
+        return
+    if resume is not None:
+        folder = RunFolder.open(resume)
+        config = composing.load(folder.config, overrides)
+    elif source is not None:
+        folder = RunFolder.open(source)
+        config = composing.load(folder.config, overrides)
+    else:
+        config = _compose(overrides, config_dir)
+        folder = RunFolder((Path(config.runs_dir) / (config.run or _run_name(config))).absolute())
+    if cfg:
+        print(composing.dump(config), end="")
+    elif dry_run:
+        show_plan(config, folder.root)
+    elif source is not None:
+        from clawrl.loop.offline import train_offline
+
+        _supervise(lambda display: train_offline(config, folder, display))
+    else:
+        if resume is None:
+            create_run(config, folder)
+        _train_live(config, folder, trusted=resume is None or trust)
+
+
+def _train_live(config: Config, folder: RunFolder, *, trusted: bool) -> None:
+    from clawrl.cli.logs import log_to
+    from clawrl.loop.state import RunState
+    from clawrl.loop.training import Stopped, Training
+
+    log_to(folder.logs / "supervisor.log")
+    state = RunState(
+        name=config.recipe,
+        folder=_short(folder.root),
+        target=config.loop.updates,
+        batch_samples=config.learner.batch_samples,
+    )
+    how = f"clawrl train --resume {_short(folder.root)}"
+    try:
+        with Display(state, err) as display:
+            training = Training(config, folder, display, trusted=trusted)
+            _run_until_signal(training.run(), training.request_stop)
+            display.save_svg(folder.root / "display.svg")
+    except Stopped as stopped:
+        err.print(
+            f"{stopped}; everything is saved. Go on with: [bold]{escape(how)}[/]", soft_wrap=True
+        )
+        sys.exit(130)
+    except UserError:
+        raise
+    except ClawRLError as error:
+        raise ClawRLError(f"{error} (logs: {_short(folder.logs)})") from error
+    report(folder.root)
+
+
+def collect(overrides: list[str], *, turns: int, cfg: bool, config_dir: Path | None) -> None:
+    """`clawrl collect`."""
+    config = _compose(overrides, config_dir)
+    if cfg:
+        print(composing.dump(config), end="")
+        return
+    from clawrl.loop.offline import collect_turns
+
+    folder = RunFolder((Path(config.runs_dir) / (config.run or _run_name(config))).absolute())
+    create_run(config, folder)
+    _supervise(lambda display: collect_turns(config, folder, display, turns=turns))
+    out.print(_short(folder.root), soft_wrap=True)
+
+
+def judge(path: Path, overrides: list[str], *, fresh: bool, trust: bool) -> None:
+    """`clawrl judge RUN`."""
+    from clawrl.loop.offline import judge_run
+
+    folder = RunFolder.open(path)
+    config = composing.load(folder.config, overrides)
+    results: list[RunFolder] = []
+
+    async def work(display: StatusLine) -> None:
+        results.append(
+            await judge_run(config, folder, display, fresh=fresh, trusted=trust or bool(overrides))
+        )
+
+    _supervise(work)
+    samples = list(results[0].samples.read())
+    accepted = sum(sample.accepted for sample in samples)
+    err.print(f"{len(samples)} turns judged, {accepted} accepted as samples")
+    out.print(_short(results[0].root), soft_wrap=True)
+
+
+def evaluate(
+    overrides: list[str], *, folder: Path | None, as_json: bool, config_dir: Path | None
+) -> None:
+    """`clawrl eval`."""
+    from clawrl.loop.offline import measure_once
+
+    if folder is not None:
+        run = RunFolder.open(folder)
+        config = composing.load(run.config, overrides)
+    else:
+        config = _compose(overrides, config_dir)
+        run = RunFolder(
+            (Path(config.runs_dir) / (config.run or f"eval-{_run_name(config)}")).absolute()
+        )
+        create_run(config, run)
+    found: list[Any] = []
+
+    async def work(display: StatusLine) -> None:
+        found.append(await measure_once(config, run, display))
+
+    _supervise(work)
+    metrics = found[0].metrics()
+    if as_json:
+        print(json.dumps({"run": str(run.root), "version": found[0].version, **metrics}))
+        return
+    table = Table("measure", "value", title=f"version {found[0].version}")
+    for name, value in metrics.items():
+        table.add_row(escape(name), f"{value:.3f}")
+    out.print(table)
+
+
+def serve(overrides: list[str], *, cfg: bool, config_dir: Path | None) -> None:
+    """`clawrl serve`."""
+    config = _compose(overrides, config_dir)
+    if cfg:
+        print(composing.dump(config), end="")
+        return
+    from clawrl.loop.serving import Serving
+
+    folder = RunFolder(
+        (Path(config.runs_dir) / (config.run or f"serve-{_run_name(config)}")).absolute()
+    )
+    create_run(config, folder)
+    with StatusLine(err) as display:
+        serving = Serving(config, folder, display)
+        _run_until_signal(serving.run(), serving.request_stop)
+
+
+def report(path: Path) -> None:
+    """`clawrl report RUN`, and the end of every training."""
+    from clawrl.eval.report import summary_table, write_report
+
+    folder = RunFolder.open(path)
+    written = write_report(folder)
+    out.print(summary_table(folder))
+    err.print(f"report: {_short(written)}", soft_wrap=True)
+
+
+def prepare(name: str) -> None:
+    """`clawrl model prepare NAME`."""
+    from clawrl import models
+
+    with err.status("") as status:
+        path = models.prepare(name, progress=lambda line: status.update(escape(line)))
+    out.print(str(path), soft_wrap=True)
+
+
+def show_plan(config: Config, run_dir: Path) -> None:
+    """`--dry-run`: the plan as tables, then the exact commands."""
+    from clawrl.loop.plan import GIB, make_plan
+
+    plan = make_plan(config, run_dir)
+    table = Table("process", "devices", "port", "memory", title=f"plan of {escape(config.recipe)}")
+    for process in plan.processes:
+        table.add_row(process.name, process.devices, process.port, process.memory)
+    out.print(table)
+    devices = Table("device", "needed", "there is", "")
+    for device, (needed, there) in plan.device_gib.items():
+        verdict = "[green]fits[/]" if needed <= there else "[red]too small[/]"
+        devices.add_row(device, f"{needed:.1f} GiB", f"{there:.1f} GiB", verdict)
+    out.print(devices)
+    out.print(
+        f"weight update: {plan.transfer}, {plan.update_bytes:,} bytes "
+        f"({plan.update_bytes / GIB:.2f} GiB) each"
+    )
+    for process in plan.processes:
+        out.print(f"\n[bold]{process.name}[/]")
+        out.print(escape(process.line), soft_wrap=True, highlight=False)
+
+
+def create_run(config: Config, folder: RunFolder) -> None:
+    """Make a run folder. Raises UserError where one is already, or it cannot be made."""
+    if folder.config.exists():
+        raise UserError(
+            f"{folder.root}: this run exists; choose another run=NAME or go on with "
+            f"`clawrl train --resume {_short(folder.root)}`"
+        )
+    try:
+        folder.root.mkdir(parents=True, exist_ok=True)
+        folder.config.write_text(
+            composing.dump(config.model_copy(update={"run": folder.root.name}))
+        )
+    except OSError as error:
+        raise UserError(f"{folder.root}: cannot make the run folder: {error.strerror}") from None
+
+
+def _compose(overrides: list[str], config_dir: Path | None) -> Config:
+    lists = [override for override in overrides if len(composing.sweep([override])) > 1]
+    if lists:
+        raise ConfigError(lists[0].partition("=")[0], "a comma list is for sweeps: add -m")
+    return composing.compose(overrides, config_dir=config_dir)
+
+
+def _sweep(overrides: list[str], config_dir: Path | None) -> None:
+    points = composing.sweep(overrides)
+    for point in points:  # a mistake in the last one shows before the first one runs
+        composing.compose(point, config_dir=config_dir)
+    varied = [i for i in range(len(overrides)) if len({point[i] for point in points}) > 1]
+    failed = 0
+    for number, point in enumerate(points, start=1):
+        label = ", ".join(point[i] for i in varied) or "(one point)"
+        err.rule(escape(f"{number}/{len(points)}  {label}"))
+        extra = ["--config-dir", str(config_dir)] if config_dir else []
+        done = subprocess.run([sys.executable, "-m", "clawrl.cli.main", "train", *point, *extra])
+        if done.returncode == 130:
+            sys.exit(130)
+        failed += done.returncode != 0
+    if failed:
+        raise ClawRLError(f"{failed} of {len(points)} runs of the sweep failed")
+
+
+def _supervise(work: Callable[[StatusLine], Coroutine[Any, Any, Any]]) -> None:
+    with StatusLine(err) as display:
+        _run_until_signal(work(display), None)
+
+
+def _run_until_signal(work: Coroutine[Any, Any, Any], first: Callable[[], None] | None) -> None:
+    """Run to the end. The first Ctrl-C calls `first`; the second, or without one, cancels."""
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        task = asyncio.current_task()
+        assert task is not None
+        calls = 0
+
+        def on_signal() -> None:
+            nonlocal calls
+            calls += 1
+            if calls == 1 and first is not None:
+                first()
+            else:
+                task.cancel()
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, on_signal)
+        await work
+
+    try:
+        asyncio.run(main())
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
+
+
+def _run_name(config: Config) -> str:
+    return f"{config.recipe}-{time.strftime('%Y%m%d-%H%M%S')}"
+
+
+def _short(path: Path) -> str:
+    """Relative to here where that is shorter to type."""
+    try:
+        return str(path.resolve().relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)

@@ -1,0 +1,1 @@
+"""Drives personas through the gateway: problems, simulated users, admission, sessions."""

@@ -1,0 +1,198 @@
+"""The personas' problems: what is trained on, and what is measured on, which never overlap.
+
+Training problems come for ever and in the same order for the same seed; a finite set is shuffled
+anew for each pass. Measured problems are fixed: they do not depend on any seed.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import jsonlines
+
+from clawrl.config import schema
+from clawrl.errors import DataError
+from clawrl.protocols import Problem
+
+_EVAL_SEED = 1_000_000_000
+"""Generator seeds from here on are measured on, those below are trained on."""
+
+_BLOCK = 256
+"""Problems generated from one seed."""
+
+_GENERATED_SUFFIX = " Give the result as your final answer. Do not include units."
+"""gsm_symbolic ends each question so; how to answer is the persona's to say."""
+
+
+def training_problems(data: schema.Data) -> Iterator[Problem]:
+    """Problems without end, in an order set by `data.seed`, none of which is measured on.
+
+    Raises:
+        DataError: nothing can be loaded, a row has the wrong form, or nothing is left to train on.
+    """
+    measured = eval_problems(data)
+    held_out = {problem.problem_id for problem in measured}
+    asked = {_normal(problem.question) for problem in measured}
+
+    def trainable(problem: Problem) -> bool:
+        return problem.problem_id not in held_out and _normal(problem.question) not in asked
+
+    if data.source == "reasoning_gym":
+        return filter(trainable, _generated(data.seed % _EVAL_SEED))
+    rows = _file_rows(data.path, "data.path") if data.source == "file" else _hub(data, "train")
+    kept = [problem for problem in rows if trainable(problem)]
+    if not kept:
+        raise DataError("no problem is left to train on once the measured ones are taken out")
+    return _shuffled_for_ever(kept, data.seed)
+
+
+def eval_problems(data: schema.Data) -> list[Problem]:
+    """The `data.eval_problems` fixed problems to measure on, always the same.
+
+    Raises:
+        DataError: as `training_problems`, or there are fewer than asked for.
+    """
+    wanted = data.eval_problems
+    if data.source == "reasoning_gym":
+        generated = _generated(_EVAL_SEED)
+        return [next(generated) for _ in range(wanted)]
+    if data.source == "hub":
+        return _first(_hub(data, "test"), wanted, f"the test split of {data.hub_id}")
+    rows = _file_rows(data.eval_path, "data.eval_path")
+    if data.eval_order is not None:
+        rows = _in_order(rows, Path(data.eval_order).expanduser(), wanted)
+    return _first(rows, wanted, str(data.eval_path))
+
+
+def _first(rows: list[Problem], wanted: int, where: str) -> list[Problem]:
+    if len(rows) < wanted:
+        raise DataError(f"{where} has {len(rows)} problems, data.eval_problems asks for {wanted}")
+    return rows[:wanted]
+
+
+def _shuffled_for_ever(problems: list[Problem], seed: int) -> Iterator[Problem]:
+    order = random.Random(seed)
+    while True:
+        yield from order.sample(problems, len(problems))
+
+
+def _normal(question: str) -> str:
+    return " ".join(question.split()).casefold()
+
+
+# Local files
+
+
+def _file_rows(path: str | None, key: str) -> list[Problem]:
+    if path is None:
+        raise DataError(f"{key} is not set: name a JSONL file of rows with id, question, answer")
+    file = Path(path).expanduser()
+    problems: dict[str, Problem] = {}
+    try:
+        with jsonlines.open(file) as reader:
+            for line, row in enumerate(_lines(reader, file), start=1):
+                problem = _problem(row, f"{file}:{line}")
+                if problem.problem_id in problems:
+                    raise DataError(f"{file}:{line}: id {problem.problem_id!r} appears twice")
+                problems[problem.problem_id] = problem
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{key}: cannot read {file}: {_reason(error)}") from None
+    if not problems:
+        raise DataError(f"{key}: {file} holds no problems")
+    return list(problems.values())
+
+
+def _lines(reader: jsonlines.Reader, file: Path) -> Iterator[Any]:
+    try:
+        yield from reader
+    except jsonlines.InvalidLineError as error:
+        raise DataError(f"{file}:{error.lineno}: not a line of JSON") from None
+
+
+def _problem(row: Any, where: str) -> Problem:
+    if not isinstance(row, dict):
+        raise DataError(f"{where}: not an object with id, question, answer")
+    texts: list[str] = []
+    for key in ("id", "question", "answer"):
+        if key not in row:
+            raise DataError(f"{where}: {key!r} is missing")
+        value: Any = row[key]
+        if isinstance(value, bool) or not isinstance(value, (str, int)) or not str(value).strip():
+            raise DataError(
+                f"{where}: {key!r} must be a text, or a whole number, that is not empty"
+            )
+        texts.append(str(value).strip())
+    return Problem(*texts)
+
+
+def _in_order(rows: list[Problem], order_file: Path, wanted: int) -> list[Problem]:
+    try:
+        order: Any = json.loads(order_file.read_text(encoding="utf-8"))["order"]
+        ids = [str(problem_id) for problem_id in order[:wanted]]
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"data.eval_order: cannot read {order_file}: {_reason(error)}") from None
+    except (ValueError, KeyError, TypeError):
+        problem = "not JSON with a list 'order' of ids"
+        raise DataError(f"data.eval_order: {order_file}: {problem}") from None
+    by_id = {problem.problem_id: problem for problem in rows}
+    for problem_id in ids:
+        if problem_id not in by_id:
+            raise DataError(f"data.eval_order: {order_file}: no row has the id {problem_id!r}")
+    return [by_id[problem_id] for problem_id in ids]
+
+
+def _reason(error: OSError | UnicodeDecodeError) -> str:
+    return (error.strerror or str(error)) if isinstance(error, OSError) else "not UTF-8 text"
+
+
+# The hub
+
+
+def _hub(data: schema.Data, split: str) -> list[Problem]:
+    """A split of a hub data set with `question` and a GSM8K `answer` (the number after ####)."""
+    import datasets
+
+    name = f"{data.hub_id}/{data.hub_config}"
+    datasets.disable_progress_bars()
+    try:
+        rows: Any = datasets.load_dataset(data.hub_id, data.hub_config, split=split)
+    except Exception as error:  # noqa: BLE001 (it raises whatever its many backends raise)
+        first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise DataError(
+            f"data.hub_id: cannot load {name} ({first_line}); without a network use "
+            "data.source=reasoning_gym, or data.source=file with data.path and data.eval_path"
+        ) from None
+    return [
+        _hub_problem(row, f"{name} {split} row {index}", f"{split}-{index}")
+        for index, row in enumerate(rows)
+    ]
+
+
+def _hub_problem(row: dict[str, Any], where: str, problem_id: str) -> Problem:
+    answer = row.get("answer")
+    if isinstance(answer, str):
+        answer = answer.rpartition("####")[2].replace(",", "")
+    return _problem({"id": problem_id, "question": row.get("question"), "answer": answer}, where)
+
+
+# The generator
+
+
+def _generated(seed: int) -> Iterator[Problem]:
+    """Word problems from `seed` on, those without a whole, positive answer left out."""
+    import reasoning_gym
+
+    # The generator draws its templates for the whole size at once: small blocks, one after another.
+    for start in count(seed, _BLOCK):
+        block: Any = reasoning_gym.create_dataset("gsm_symbolic", seed=start, size=_BLOCK)
+        for offset in range(_BLOCK):
+            item: dict[str, Any] = block[offset]
+            answer = str(item["answer"])
+            if answer.isdecimal() and int(answer) > 0:
+                question = str(item["question"]).removesuffix(_GENERATED_SUFFIX)
+                yield Problem(f"gsm_symbolic-{start + offset}", question, answer)

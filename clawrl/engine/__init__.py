@@ -1,0 +1,1 @@
+"""The inference engine: vLLM as a child process, and the client that talks to it."""

@@ -1,0 +1,140 @@
+"""The gateway as an ASGI application: an OpenAI-compatible server that keeps what it serves."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from clawrl.admission import Admission
+from clawrl.config import schema
+from clawrl.gateway.ask import read_ask
+from clawrl.gateway.desk import Counters, Desk
+from clawrl.gateway.errors import ApiError
+from clawrl.gateway.guard import Guard
+from clawrl.gateway.respond import TurnResponse
+from clawrl.gateway.sessions import Sessions
+from clawrl.gateway.turn import Services, Turn
+from clawrl.protocols import Engine
+from clawrl.records.nouns import Feedback, Interaction
+from clawrl.records.writer import RecordWriter
+from clawrl.served import ServedPolicy
+
+
+def create_app(
+    *,
+    engine: Engine,
+    served: ServedPolicy,
+    writer: RecordWriter,
+    config: schema.Gateway,
+    model_name: str,
+    template_kwargs: dict[str, Any],
+    on_feedback: Callable[[Interaction, Feedback], None],
+    admission: Admission | None = None,
+) -> Starlette:
+    """Build the gateway.
+
+    Args:
+        engine: what replies.
+        served: the version in service; requests wait while it changes.
+        writer: takes interactions and feedback.
+        config: host, key and limits.
+        model_name: what `/v1/models` lists; requests may name any model and get this one.
+        template_kwargs: the policy's own arguments of the chat template.
+        on_feedback: called in the event loop, once for each main turn that got its next state. It
+            must return at once and not raise.
+        admission: where turns that clawrl drives wait for room; live users never do.
+
+    Returns:
+        The application. `app.state.counters` are its Counters, `app.state.sessions` its Sessions.
+    """
+    desk = Desk(Sessions(config.session_idle_s), writer, on_feedback, admission)
+    services = Services(
+        engine=engine,
+        served=served,
+        writer=writer,
+        desk=desk,
+        model_name=model_name,
+        record_wait_s=config.record_wait_ms / 1000,
+    )
+    endpoints = _Endpoints(services, Guard(config), template_kwargs)
+    app = Starlette(
+        routes=[
+            Route("/v1/chat/completions", endpoints.chat, methods=["POST"]),
+            Route("/v1/models", endpoints.models, methods=["GET"]),
+            Route("/healthz", endpoints.health, methods=["GET"]),
+        ],
+        exception_handlers={
+            ApiError: _refused,
+            HTTPException: _no_such_route,
+            Exception: _broken,
+        },
+    )
+    app.state.counters = desk.counters
+    app.state.sessions = desk.sessions
+    return app
+
+
+class _Endpoints:
+    def __init__(self, services: Services, guard: Guard, template_kwargs: dict[str, Any]) -> None:
+        self._services = services
+        self._guard = guard
+        self._template_kwargs = template_kwargs
+        self._started = int(time.time())
+
+    async def chat(self, request: Request) -> ASGIApp:
+        self._guard.check_origin(request.headers)
+        self._guard.check_key(request.headers)
+        body = await self._guard.read_json(request)
+        ask = read_ask(request.headers, body, self._template_kwargs)
+        return TurnResponse(Turn(ask, self._services), stream=ask.stream)
+
+    async def models(self, request: Request) -> Response:
+        self._guard.check_origin(request.headers)
+        self._guard.check_key(request.headers)
+        model = {
+            "id": self._services.model_name,
+            "object": "model",
+            "created": self._started,
+            "owned_by": "clawrl",
+        }
+        return JSONResponse({"object": "list", "data": [model]})
+
+    async def health(self, request: Request) -> Response:
+        self._guard.check_origin(request.headers)
+        served, writer, desk = self._services.served, self._services.writer, self._services.desk
+        counters: Counters = desk.counters
+        healthy = served.changing or await self._services.engine.health()
+        state = {
+            "status": "ok" if healthy else "engine_down",
+            "version": served.version,
+            "changing": served.changing,
+            "sessions": len(desk.sessions),
+            "records_waiting": writer.waiting,
+            "records_dropped": writer.dropped,
+            **counters.as_dict(),
+        }
+        return JSONResponse(state, status_code=200 if healthy else 503)
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    if not isinstance(error, ApiError):
+        raise error
+    return error.response()
+
+
+async def _no_such_route(request: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    where = f"{request.method} {request.url.path}"
+    return ApiError(status, f"{where}: not served here", code="unknown_url").response()
+
+
+async def _broken(request: Request, error: Exception) -> Response:
+    return ApiError(500, "the gateway failed", kind="server_error").response()

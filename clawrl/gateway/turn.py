@@ -1,0 +1,217 @@
+"""One turn from request to record: the engine in, the client out, and what is kept on the way."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from clawrl.admission import AdmissionClosed
+from clawrl.errors import EngineError, RequestError
+from clawrl.gateway.ask import Ask
+from clawrl.gateway.capture import Capture, View
+from clawrl.gateway.desk import Desk, Place
+from clawrl.protocols import Engine
+from clawrl.records.nouns import Interaction, Usage, Weights
+from clawrl.records.writer import RecordWriter
+from clawrl.served import ServedPolicy
+
+Show = Callable[[dict[str, Any]], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What every turn needs."""
+
+    engine: Engine
+    served: ServedPolicy
+    writer: RecordWriter
+    desk: Desk
+    model_name: str
+    record_wait_s: float
+
+
+class Turn:
+    """Serves one request. `stream` or `complete` is called once, and records what was served."""
+
+    def __init__(self, ask: Ask, services: Services) -> None:
+        """Take the request in; the turn it answers gets its next state here."""
+        self.interaction_id = f"chatcmpl-{uuid.uuid4().hex[:24]}"
+        self._ask = ask
+        self._services = services
+        self._created = time.time()
+        self._started = time.perf_counter()
+        self._first_token_s: float | None = None
+        self._capture = Capture()
+        self._shown = False
+        self._filed = False
+        self._stands = False
+        self._first_version: int | None = None  # None: not yet sent to the engine
+        self._last_version = 0
+        self._digest = ""
+        self._session, self._arrival = services.desk.arrive(ask)
+        self._view = View(
+            interaction_id=self.interaction_id,
+            model_name=services.model_name,
+            logprobs=ask.wants_logprobs,
+            ids=ask.wants_ids,
+            usage=ask.wants_usage or not ask.stream,
+        )
+
+    async def stream(self, show: Show) -> None:
+        """Pass the reply on chunk by chunk; the last ones wait until the turn is recorded.
+
+        Args:
+            show: sends one chunk to the client.
+
+        Raises:
+            EngineError: the engine failed; chunks may have been shown.
+            asyncio.CancelledError: the client left. What it got is recorded, the engine stops.
+        """
+        with self._ending_early():
+            held = await self._pass_on(show)
+            await self._record_in_time()
+        for chunk in held:
+            await show(chunk)
+        self._services.desk.leave(self._session, self._ask)
+
+    async def complete(self) -> dict[str, Any]:
+        """The whole reply, when the turn is recorded. Raises as `stream`."""
+        with self._ending_early():
+            await self._send_off()
+            completion = await self._services.engine.chat(self._ask.engine_body)
+            self._capture.add_completion(completion)
+            self._last_version = self._services.served.version
+            await self._record_in_time()
+        self._services.desk.leave(self._session, self._ask)
+        return self._view.completion(completion)
+
+    async def _pass_on(self, show: Show) -> list[dict[str, Any]]:
+        """Show chunks as they come; return those from the finish reason on."""
+        await self._send_off()
+        held: list[dict[str, Any]] = []
+        chunks = self._services.engine.chat_stream(self._ask.engine_body)
+        async with _closing(chunks):
+            async for chunk in chunks:
+                self._take(chunk)
+                visible = self._view.chunk(chunk)
+                if visible is None:
+                    continue
+                if self._capture.finish_reason is not None:
+                    held.append(visible)
+                    continue
+                self._shown = True
+                await show(visible)
+        if self._capture.finish_reason is None:
+            raise EngineError("the reply ended without a finish reason")
+        return held
+
+    async def _send_off(self) -> None:
+        """Wait for room and for weights, then note the version that draws the first token."""
+        served, admission = self._services.served, self._services.desk.admission
+        if admission is not None and self._ask.driven:
+            try:
+                await admission.admit(self.interaction_id)
+            except AdmissionClosed:
+                raise EngineError("the run is ending: no more turns are taken") from None
+        while served.changing:
+            await served.wait_ready()
+        self._first_version, self._digest = served.version, served.digest
+        self._last_version = served.version
+
+    def _take(self, chunk: dict[str, Any]) -> None:
+        self._capture.add_chunk(chunk)
+        self._last_version = self._services.served.version
+        if self._first_token_s is None and self._capture.reply_ids:
+            self._first_token_s = time.perf_counter() - self._started
+
+    async def _record_in_time(self) -> None:
+        """Write the record; if that takes too long the turn is served all the same, not trained."""
+        services = self._services
+        record = self._file(self._capture.problem(), stands=True)
+        late = record.model_copy(update={"untrainable": record.untrainable or "not_recorded"})
+        if not await services.writer.written(record, services.record_wait_s, late=late):
+            services.desk.counters.not_recorded += 1
+            services.desk.amend(self._session, late)
+
+    @contextmanager
+    def _ending_early(self) -> Generator[None]:
+        """Record what was served of a turn that does not end by itself."""
+        desk = self._services.desk
+        counters = desk.counters
+        try:
+            yield
+        except asyncio.CancelledError:
+            counters.cut_by_client += 1
+            if self._first_version is not None and not self._filed:
+                # A client may go on from half a reply, but only if it saw some of it.
+                self._services.writer.put(self._file("cut_by_client", stands=self._shown))
+            raise
+        except RequestError:
+            raise
+        except EngineError:
+            counters.failed += 1
+            if self._shown:
+                self._services.writer.put(self._file("engine_failed", stands=False))
+            raise
+        finally:
+            if not self._stands:
+                desk.give_up(self.interaction_id)
+
+    def _file(self, problem: str | None, *, stands: bool) -> Interaction:
+        """Make the record and enter it into its session.
+
+        Args:
+            problem: why the reply cannot be trained on; what the request itself says goes first.
+            stands: the client has the reply and may go on from it.
+        """
+        self._filed, self._stands = True, stands
+        desk, key = self._services.desk, self._ask.key
+        place = desk.place(self._session, self._ask, self._arrival, stands=stands)
+        record = self._record(place, self._ask.untrainable or problem)
+        if stands and key.turn_type == "main" and not key.done:
+            desk.answered(self._session, record, self._arrival)
+        return record
+
+    def _record(self, place: Place, untrainable: str | None) -> Interaction:
+        capture, ask = self._capture, self._ask
+        return Interaction(
+            interaction_id=self.interaction_id,
+            session_id=self._session.session_id,
+            turn=place.turn,
+            turn_type=ask.key.turn_type,
+            created=self._created,
+            messages=ask.messages,
+            tools=ask.tools,
+            template_kwargs=ask.template_kwargs,
+            sampling=ask.sampling,
+            reply=capture.reply,
+            prompt_ids=capture.prompt_ids or None,
+            reply_ids=capture.reply_ids or None,
+            behaviour_logp=capture.logp or None,
+            finish_reason=capture.finish_reason,
+            weights=Weights(
+                version_first=self._first_version or 0,
+                version_last=self._last_version,
+                digest=self._digest,
+            ),
+            usage=capture.usage or Usage(),
+            first_token_s=self._first_token_s,
+            latency_s=time.perf_counter() - self._started,
+            untrainable=untrainable,
+            replaces=place.replaces,
+        )
+
+
+@asynccontextmanager
+async def _closing(chunks: AsyncIterator[dict[str, Any]]) -> AsyncGenerator[None]:
+    """Close the engine's stream however its reading ends: an open one keeps the engine busy."""
+    try:
+        yield
+    finally:
+        if isinstance(chunks, AsyncGenerator):
+            await chunks.aclose()

@@ -1,0 +1,1 @@
+"""Turns what came back after a reply into votes, a score and a hint."""

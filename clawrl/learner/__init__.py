@@ -1,0 +1,1 @@
+"""Samples to new weights: batches, log-probabilities, optimiser steps, checkpoints."""

@@ -1,0 +1,1 @@
+"""The process tree: who is started, in which order, and how it all ends."""

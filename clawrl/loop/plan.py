@@ -1,0 +1,170 @@
+"""The process plan: who would run where, what it needs, and the exact commands. Starts nothing."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+from clawrl import models
+from clawrl.config.schema import Config
+from clawrl.engine.server import EngineServer
+from clawrl.errors import ModelError
+from clawrl.learner.command import learner_command, learner_environment, memory_estimate_gib
+from clawrl.loop.policy import judge_server
+
+GIB = 2**30
+BYTES = {"float32": 4, "bfloat16": 2}
+ENGINE_OVERHEAD_GIB = 1.5
+"""Interpreter, libraries and activations of one engine process on the CPU."""
+SUPERVISOR_GIB = 0.6
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One process, or one group of alike processes."""
+
+    name: str
+    devices: str
+    port: str
+    memory: str
+    command: list[str]
+    environment: dict[str, str]
+
+    @property
+    def line(self) -> str:
+        """The command as one would type it."""
+        settings = " ".join(
+            f"{key}={shlex.quote(value)}" for key, value in self.environment.items()
+        )
+        return f"{settings} {shlex.join(self.command)}".strip()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A whole run before it starts."""
+
+    processes: list[Planned]
+    device_gib: dict[str, tuple[float, float]]
+    """Per device: needed and available, in GiB."""
+    update_bytes: int
+    """What one weight update moves to the engine."""
+    transfer: str
+
+    @property
+    def fits(self) -> bool:
+        """Whether every device has room for what is planned on it."""
+        return all(needed <= there for needed, there in self.device_gib.values())
+
+
+def make_plan(config: Config, run_dir: Path) -> Plan:
+    """Plan a training run. Raises ConfigError where the devices do not fit the processes."""
+    resources = config.resources
+    model_path = _path(config.model.name)
+    policy = EngineServer(
+        model_path,
+        model=config.model,
+        engine=config.engine,
+        resources=resources,
+        gpus=resources.policy_gpus,
+        log=run_dir / "logs/engine.log",
+    )
+    engine_gib = engine_memory_gib(config)
+    learner_gib = memory_estimate_gib(config) or 0.0
+    processes = [
+        Planned(
+            "supervisor",
+            "cpu",
+            f"gateway {config.gateway.host}:{config.gateway.port or 'free'}",
+            f"{SUPERVISOR_GIB:.1f} GiB",
+            ["clawrl", "train"],
+            {},
+        ),
+        Planned(
+            "policy engine",
+            _devices(resources.policy_gpus),
+            "127.0.0.1:free",
+            f"{engine_gib:.1f} GiB each",
+            policy.command(),
+            policy.environment(),
+        ),
+    ]
+    needs: dict[str, float] = {}
+    _add(needs, resources.policy_gpus, engine_gib)
+    settings = config.judge.model_extra or {}
+    if settings.get("engine") == "own":
+        judge = judge_server(config, _path(str(settings["model"])), run_dir / "logs/judge.log")
+        processes.append(
+            Planned(
+                "judge engine",
+                _devices(resources.judge_gpus),
+                "127.0.0.1:free",
+                f"{engine_gib:.1f} GiB each",
+                judge.command(),
+                judge.environment(),
+            )
+        )
+        _add(needs, resources.judge_gpus, engine_gib)
+    processes.append(
+        Planned(
+            f"learner x{len(resources.learner_gpus) or resources.learner_processes}",
+            _devices(resources.learner_gpus),
+            "rendezvous 127.0.0.1:free",
+            f"{learner_gib:.1f} GiB each",
+            learner_command(config, run_dir, config.loop.updates),
+            learner_environment(config, model_path),
+        )
+    )
+    _add(needs, resources.learner_gpus, learner_gib, each=resources.learner_processes)
+    needs["cpu"] = needs.get("cpu", 0.0) + SUPERVISOR_GIB
+    return Plan(
+        processes,
+        {device: (gib, _available(config, device)) for device, gib in sorted(needs.items())},
+        update_bytes(config),
+        config.weights.transfer,
+    )
+
+
+def engine_memory_gib(config: Config) -> float:
+    """Memory of one engine on one device: weights and cache (CPU), or its share of the GPU."""
+    if config.engine.device == "cuda":
+        return config.engine.gpu_memory_share * config.resources.gpu_memory_gib
+    parameters = config.model.parameters or 0.0
+    weights = parameters * BYTES[config.model.dtype] / GIB
+    return weights + config.engine.kv_cache_gib + ENGINE_OVERHEAD_GIB
+
+
+def update_bytes(config: Config) -> int:
+    """Bytes that one weight update moves, at the engine's precision: everything, or an adapter."""
+    size = BYTES[config.model.dtype]
+    parameters = config.model.parameters or 0.0
+    if config.model.lora is None:
+        return int(parameters * size)
+    layers = config.model.hidden_layers or 1
+    width = (parameters / (12 * layers)) ** 0.5
+    # Seven linear maps a layer, about 18 widths of input and output together (gated MLP, 8/3 wide).
+    return int(layers * 18 * width * config.model.lora.rank * size)
+
+
+def _path(name: str) -> Path:
+    try:
+        return models.resolve(name)
+    except ModelError:
+        return Path(name)
+
+
+def _devices(gpus: list[int]) -> str:
+    return ", ".join(f"cuda:{gpu}" for gpu in gpus) or "cpu"
+
+
+def _add(needs: dict[str, float], gpus: list[int], gib: float, *, each: int = 1) -> None:
+    for device in [f"cuda:{gpu}" for gpu in gpus] or ["cpu"] * each:
+        needs[device] = needs.get(device, 0.0) + gib
+
+
+def _available(config: Config, device: str) -> float:
+    if device != "cpu":
+        return config.resources.gpu_memory_gib
+    import psutil
+
+    return psutil.virtual_memory().total / GIB

@@ -1,0 +1,149 @@
+"""The policy's engine as one thing to enter and leave: train, collect, serve and eval share it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from clawrl import models
+from clawrl.config.build import build
+from clawrl.config.schema import Config
+from clawrl.engine.client import VllmEngine
+from clawrl.engine.keeper import EngineKeeper
+from clawrl.engine.server import EngineServer
+from clawrl.errors import WeightsError
+from clawrl.protocols import Judge
+from clawrl.records.folder import RunFolder
+from clawrl.records.versions import version_folder
+from clawrl.served import ServedPolicy
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A running engine and what it serves."""
+
+    model_path: Path
+    server: EngineServer
+    engine: VllmEngine
+    served: ServedPolicy
+    keeper: EngineKeeper
+
+
+def weights_path(folder: RunFolder, model_path: Path, version: int) -> Path:
+    """The folder of a version's weights; version 0 is the base model."""
+    return version_folder(folder.weights, version) if version else model_path
+
+
+@asynccontextmanager
+async def open_policy(
+    config: Config, folder: RunFolder, progress: Progress
+) -> AsyncGenerator[Policy]:
+    """Start the engine with the newest weights of the run; stop it at the end.
+
+    Raises:
+        ModelError: the model cannot be found.
+        EngineError: the engine does not start.
+        WeightsError: the ledger names a version that is not on the disk.
+    """
+    model_path = await asyncio.to_thread(models.prepare, config.model.name, progress=progress)
+    updates = folder.surviving_updates()
+    if updates:
+        version, digest = updates[-1].version, updates[-1].digest_after
+    else:
+        version, digest = 0, await asyncio.to_thread(models.base_digest, model_path)
+    if not weights_path(folder, model_path, version).is_dir():
+        raise WeightsError(f"{folder.weights}: version {version} of the ledger is not there")
+    served = ServedPolicy(version, digest)
+    server = EngineServer(
+        model_path,
+        model=config.model,
+        engine=config.engine,
+        resources=config.resources,
+        gpus=config.resources.policy_gpus,
+        log=folder.logs / "engine.log",
+    )
+    try:
+        await server.start(progress)
+        async with VllmEngine(
+            server.base_url,
+            model=server.served_name,
+            request_timeout_s=config.engine.request_timeout_s,
+            update_timeout_s=config.engine.update_timeout_s,
+            lora=config.model.lora is not None,
+        ) as engine:
+            if version:
+                progress(f"loading the weights of version {version}")
+                await engine.update_weights(weights_path(folder, model_path, version), version)
+            keeper = EngineKeeper(
+                server,
+                engine,
+                max_restarts=config.engine.max_restarts,
+                current=lambda: (weights_path(folder, model_path, served.version), served.version),
+                served=served,
+            )
+            yield Policy(model_path, server, engine, served, keeper)
+    finally:
+        await server.stop()
+
+
+@asynccontextmanager
+async def open_judge(
+    config: Config,
+    folder: RunFolder,
+    progress: Progress,
+    *,
+    policy_url: str | None,
+    trusted: bool = True,
+) -> AsyncGenerator[Judge]:
+    """Build the judge, with an engine of its own if it asks for one.
+
+    A judge whose section has `engine: own` gets a vLLM server on `resources.judge_gpus`,
+    `engine: policy` shares the policy's, and a URL is used as it is.
+    """
+    settings = dict(config.judge.model_extra or {})
+    where = settings.pop("engine", None)
+    section = config.judge.model_validate({"_target_": config.judge.target, **settings})
+    async with AsyncExitStack() as stack:
+        supplied: dict[str, object] = {}
+        if where == "own":
+            server = await _judge_server(config, folder, str(settings.get("model")), progress)
+            stack.push_async_callback(server.stop)
+            supplied["base_url"] = f"{server.base_url}/v1"
+            section = section.model_validate(
+                {"_target_": section.target, **settings, "model": server.served_name}
+            )
+        elif where == "policy":
+            supplied["base_url"] = f"{policy_url}/v1"
+            section = section.model_validate(
+                {"_target_": section.target, **settings, "model": "policy"}
+            )
+        elif where is not None:
+            supplied["base_url"] = where
+        yield build(section, Judge, key="judge", trusted=trusted, **supplied)
+
+
+async def _judge_server(
+    config: Config, folder: RunFolder, name: str, progress: Progress
+) -> EngineServer:
+    path = await asyncio.to_thread(models.prepare, name, progress=progress)
+    server = judge_server(config, path, folder.logs / "judge.log")
+    await server.start(progress)
+    return server
+
+
+def judge_server(config: Config, path: Path, log: Path) -> EngineServer:
+    """The judge's own engine: frozen, so without adapters."""
+    return EngineServer(
+        path,
+        model=config.model.model_copy(update={"lora": None}),
+        engine=config.engine,
+        resources=config.resources,
+        gpus=config.resources.judge_gpus,
+        log=log,
+        served_name="judge",
+    )

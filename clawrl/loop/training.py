@@ -1,0 +1,339 @@
+"""`clawrl train`: the supervisor. It starts every part, connects them, and ends them all.
+
+    collector -> gateway -> engine          a persona talks, a reply is served and recorded
+                   |  next state
+                pipeline                    verdict, then sample, then the learner's file
+    learner -> ledger -> publisher -> engine    new weights, without dropping a request
+
+The parts meet in the run folder and in three small objects: `ServedPolicy` (what is served),
+`Admission` (how far ahead of the learner sampling may go), `RunState` (what people see).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import TypeVar
+
+from clawrl.admission import Admission
+from clawrl.collect.collector import Collector
+from clawrl.config.schema import Config
+from clawrl.errors import ClawRLError, EngineError, RequestError
+from clawrl.gateway.app import create_app
+from clawrl.gateway.serve import GatewayServer
+from clawrl.loop.backlog import backlog, consumed
+from clawrl.loop.display import REFRESH_S, Display
+from clawrl.loop.learner_process import LearnerProcess
+from clawrl.loop.measuring import Measurer
+from clawrl.loop.metrics import MetricsLog
+from clawrl.loop.parts import assembler, build_collector
+from clawrl.loop.pipeline import Pipeline, disk_error
+from clawrl.loop.policy import Policy, open_judge, open_policy
+from clawrl.records.folder import LEDGER_LINES, RunFolder
+from clawrl.records.jsonl import JsonlFile, Reader
+from clawrl.records.nouns import Remainder, Sample, Update
+from clawrl.records.writer import RecordWriter
+from clawrl.weights.publisher import Publisher
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+LEDGER_POLL_S = 0.05
+ENGINE_PAUSE_S = 2.0
+"""Long enough for the engine's keeper to notice a crash and close the gate."""
+
+
+class Stopped(ClawRLError):
+    """Somebody asked the run to stop before its end; it can be resumed."""
+
+
+@dataclass
+class _Parts:
+    """What is running."""
+
+    policy: Policy
+    writer: RecordWriter
+    pipeline: Pipeline
+    collector: Collector
+    publisher: Publisher
+    measurer: Measurer
+    learner: LearnerProcess
+    metrics: MetricsLog
+
+
+class Training:
+    """One training run over one folder."""
+
+    def __init__(
+        self, config: Config, folder: RunFolder, display: Display, *, trusted: bool
+    ) -> None:
+        self._config = config
+        self._folder = folder
+        self._display = display
+        self._state = display.state
+        self._trusted = trusted
+        self._target = config.loop.updates
+        self._admission = Admission(0)
+        self._stop = asyncio.Event()
+        self._finished = asyncio.Event()
+
+    def request_stop(self) -> None:
+        """Finish the learner's step, save, and end (the first Ctrl-C)."""
+        self._stop.set()
+
+    async def run(self) -> None:
+        """Train until the last update is published and measured.
+
+        Raises:
+            Stopped: `request_stop` was called; everything is saved.
+            ClawRLError: a part failed for good.
+        """
+        async with AsyncExitStack() as stack:
+            parts = await self._start(stack)
+            try:
+                await self._run_parts(parts)
+            finally:
+                self._admission.close()
+                await parts.learner.stop(
+                    now=not self._finished.is_set() and not self._stop.is_set()
+                )
+                self._refresh(parts)
+            if not self._finished.is_set():
+                raise Stopped(f"stopped at version {parts.policy.served.version}")
+        self._name_remainder()
+
+    async def _start(self, stack: AsyncExitStack) -> _Parts:
+        config, folder, say = self._config, self._folder, self._display.phase
+        metrics = stack.enter_context(MetricsLog(folder.metrics, config, folder.root.name))
+        policy = await stack.enter_async_context(open_policy(config, folder, say))
+        served = policy.served
+        self._state.version = served.version
+        learner = LearnerProcess(config, folder, policy.model_path, until=self._target)
+        judge = await stack.enter_async_context(
+            open_judge(
+                config, folder, say, policy_url=policy.server.base_url, trusted=self._trusted
+            )
+        )
+        writer = RecordWriter(
+            folder, version=served.version, queue_records=config.gateway.queue_records
+        )
+        stack.callback(writer.close)
+        pipeline = Pipeline(
+            judge=judge,
+            writer=writer,
+            assemble=assembler(config, policy.model_path),
+            concurrent=config.loop.judge_calls,
+            on_sample=self._on_sample,
+        )
+        app = create_app(
+            engine=policy.engine,
+            served=served,
+            writer=writer,
+            config=config.gateway,
+            model_name=policy.server.served_name,
+            template_kwargs=config.model.template_kwargs,
+            on_feedback=pipeline.submit,
+            admission=self._admission,
+        )
+        gateway = await stack.enter_async_context(
+            GatewayServer(app, config.gateway.host, config.gateway.port)
+        )
+        collector = build_collector(
+            config, folder, gateway.base_url, self._admission, trusted=self._trusted
+        )
+        publisher = Publisher(
+            weights=folder.weights,
+            sink=policy.engine,
+            engine=policy.engine,
+            served=served,
+            keep=config.weights.keep,
+            tolerance=config.weights.probe_tolerance,
+        )
+        measurer = Measurer(config, folder, policy, trusted=self._trusted)
+        return _Parts(policy, writer, pipeline, collector, publisher, measurer, learner, metrics)
+
+    async def _run_parts(self, parts: _Parts) -> None:
+        """Everything at once, until the last update is published or a stop is asked for."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                everything = group.create_task(self._all_loops(parts))
+                ends = [
+                    group.create_task(self._stop.wait()),
+                    group.create_task(self._finished.wait()),
+                ]
+                await asyncio.wait([everything, *ends], return_when=asyncio.FIRST_COMPLETED)
+                if self._stop.is_set():
+                    self._display.phase("stopping: the learner finishes its step and saves")
+                    self._admission.close()
+                    await parts.learner.stop()
+                for task in (everything, *ends):
+                    task.cancel()
+        except BaseExceptionGroup as group_error:
+            raise _first_error(group_error) from None
+
+    async def _all_loops(self, parts: _Parts) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(parts.policy.keeper.run())
+            group.create_task(self._watch(parts))
+            await self._take_up(parts)
+            await self._measure_if_new(parts)
+            if parts.policy.served.version >= self._target:
+                self._finished.set()
+                return
+            learner = group.create_task(parts.learner.run())
+            group.create_task(parts.pipeline.run())
+            group.create_task(parts.collector.run())
+            group.create_task(self._follow_ledger(parts))
+            self._set_limit(parts)
+            await learner
+            if not self._stop.is_set():
+                await self._finished.wait()
+
+    async def _take_up(self, parts: _Parts) -> None:
+        """Finish what an earlier process of this run left half done."""
+        left = await asyncio.to_thread(backlog, self._folder)
+        self._state.unused = len(left.unused)
+        self._admission.hold(left.unused)
+        self._admission.hold(i.interaction_id for i, _ in (*left.unassembled, *left.unjudged))
+        for interaction, verdict in left.unassembled:
+            await parts.pipeline.settle(interaction, verdict, record_verdict=False)
+        for interaction, feedback in left.unjudged:
+            parts.pipeline.submit(interaction, feedback)
+
+    def _on_sample(self, sample: Sample) -> None:
+        self._state.count(sample)
+        if not sample.accepted:
+            self._admission.settle([sample.interaction_id])
+
+    async def _follow_ledger(self, parts: _Parts) -> None:
+        reader = Reader(self._folder.ledger, LEDGER_LINES)
+        while not self._finished.is_set():
+            for line in await asyncio.to_thread(reader.poll):
+                if isinstance(line, Update) and parts.publisher.is_news(line):
+                    await self._take_over(parts, line)
+            await asyncio.sleep(LEDGER_POLL_S)
+
+    async def _take_over(self, parts: _Parts, update: Update) -> None:
+        """An update reached the ledger: serve it, record it, let sampling go on."""
+        state = self._state
+        self._display.phase(f"publishing version {update.version}")
+        published = await self._with_engine(lambda: parts.publisher.publish(update))
+        parts.writer.roll(update.version)
+        state.version, state.pause_s = update.version, published.pause_s
+        state.probe_gap = published.probe_gap
+        state.take(update)
+        values: dict[str, float] = {
+            f"train/{name}": value for name, value in update.metrics.items()
+        }
+        values |= {"weights/pause_s": published.pause_s, "loop/accepted": state.accepted}
+        values |= {"loop/rejected": sum(state.rejected.values())}
+        if published.probe_gap is not None:
+            values["weights/probe_gap"] = published.probe_gap
+        if state.score_mean is not None:
+            values["loop/recent_score"] = state.score_mean
+        parts.metrics.log(update.version, values)
+        self._display.say(
+            f"version {update.version}/{self._target}  verdicts {state.score_mean or 0:+.2f}  "
+            f"hints {state.hint_rate or 0:.0%}  mismatch {update.metrics.get('mismatch', 0):.4f}  "
+            f"loss {update.metrics.get('loss', 0):+.3f}  {state.elapsed_s:.0f} s"
+        )
+        done = update.version >= self._target
+        every = self._config.eval.every
+        if done or (every and update.version % every == 0):
+            await self._measure(parts)
+        self._set_limit(parts)
+        self._admission.settle([*update.sample_ids, *update.stale])
+        if done:
+            self._finished.set()
+
+    async def _with_engine(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Do something that needs the engine; again if the engine crashed and is brought back."""
+        for attempt in range(self._config.engine.max_restarts + 1):
+            try:
+                return await work()
+            except RequestError:
+                raise
+            except EngineError as error:
+                if attempt == self._config.engine.max_restarts:
+                    raise
+                log.warning("the engine failed, once more when it is back: %s", error)
+                await asyncio.sleep(ENGINE_PAUSE_S)
+        raise EngineError("the engine does not come back")
+
+    def _set_limit(self, parts: _Parts) -> None:
+        """Sampling may be ahead of the learner by `max_staleness` batches, and never of the end."""
+        batch = self._config.learner.batch_samples
+        remaining = max(0, self._target - parts.policy.served.version)
+        self._admission.set_limit(batch * min(self._config.loop.max_staleness + 1, remaining))
+        self._display.phase("personas talk, the judge listens, the learner waits for its batch")
+
+    async def _measure_if_new(self, parts: _Parts) -> None:
+        if not await asyncio.to_thread(parts.measurer.measured, parts.policy.served.version):
+            self._display.phase(f"measuring version {parts.policy.served.version}")
+            await self._measure(parts)
+
+    async def _measure(self, parts: _Parts) -> None:
+        state = self._state
+
+        def progress(done: int, total: int) -> None:
+            state.eval_done = (done, total)
+            state.phase = f"measuring version {state.version}: {done}/{total} replies"
+
+        measurement = await self._with_engine(
+            lambda: parts.measurer.measure(parts.policy.served.version, progress)
+        )
+        state.eval_done = None
+        state.evals.append((measurement.version, measurement.score))
+        values = measurement.metrics()
+        parts.metrics.log(measurement.version, values)
+        rows = [[r.question, r.text, r.score] for r in measurement.replies[:16]]
+        parts.metrics.table(
+            "eval/replies", measurement.version, ["problem", "reply", "score"], rows
+        )
+        self._display.say(
+            f"measured version {measurement.version}: {measurement.metric} {measurement.score:.3f}"
+        )
+
+    async def _watch(self, parts: _Parts) -> None:
+        """Keep the picture's queues fresh, and stop the run when records cannot be written."""
+        while True:
+            self._refresh(parts)
+            if parts.writer.failure is not None:
+                raise disk_error(parts.writer.failure)
+            await asyncio.sleep(REFRESH_S)
+
+    def _refresh(self, parts: _Parts) -> None:
+        state = self._state
+        state.in_flight = max(0, self._admission.outstanding - state.unused)
+        state.waiting_for_judge = parts.pipeline.waiting
+        state.waiting_for_disk = parts.writer.waiting
+        state.restarts = parts.learner.restarts
+
+    def _name_remainder(self) -> None:
+        """The run has ended: say in the ledger which accepted samples no update used."""
+        gone = consumed(self._folder)
+        left = [
+            sample.interaction_id
+            for sample in self._folder.samples.read()
+            if sample.accepted and sample.interaction_id not in gone
+        ]
+        with JsonlFile(self._folder.ledger, durable=True) as ledger:
+            ledger.append(Remainder(sample_ids=left, created=time.time()))
+
+
+def _first_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The error to show: clawrl's own before any other, else the first."""
+    flat: list[BaseException] = []
+    stack: list[BaseException] = [group]
+    while stack:
+        error = stack.pop(0)
+        if isinstance(error, BaseExceptionGroup):
+            stack.extend(error.exceptions)
+        else:
+            flat.append(error)
+    return next((error for error in flat if isinstance(error, ClawRLError)), flat[0])

@@ -1,0 +1,1 @@
+"""The mathematics in pure torch: rewards, advantages, losses."""

@@ -1,0 +1,1 @@
+"""When new weights go to the engine, and the proof that they arrived."""
