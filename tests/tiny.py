@@ -16,10 +16,10 @@ CHAT_TEMPLATE = """\
 SPECIAL_TOKENS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 
 
-def make_tiny_model(folder: Path, *, seed: int = 0, tied: bool = True) -> Path:
+def make_tiny_model(folder: Path, *, seed: int = 0, tied: bool = True, context: int = 512) -> Path:
     """Save model and tokenizer into `folder` and return it. The same seed gives the same weights.
 
-    259 tokens (the bytes and three special ones), hidden size 64, two heads of 32, context 512.
+    259 tokens (the bytes and three special ones), hidden size 64, two heads of 32.
     """
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
@@ -33,7 +33,7 @@ def make_tiny_model(folder: Path, *, seed: int = 0, tied: bool = True) -> Path:
         num_attention_heads=2,
         num_key_value_heads=2,
         head_dim=32,
-        max_position_embeddings=512,
+        max_position_embeddings=context,
         initializer_range=0.1,
         tie_word_embeddings=tied,
         bos_token_id=None,

@@ -159,7 +159,7 @@ class VllmEngine(Engine, WeightSink):
 
     async def _reload(self, path: Path, version: int) -> None:
         async with self._paused(), self._update_limit(version):
-            reload = {"method": "reload_weights", "kwargs": {"weights_path": str(path)}}
+            reload = {"method": "take_over_weights", "kwargs": {"weights_path": str(path)}}
             await self._step("/collective_rpc", reload)
             # Keys and values of the old weights. (The pause has sent running requests back to
             # their prefill, so that no block is held.)

@@ -95,6 +95,7 @@ class EngineServer:
         # the model's own, and log-probabilities of the distribution that was sampled from.
         command += ["--logprobs-mode", "processed_logprobs", "--generation-config", "vllm"]
         command += ["--enable-scale-out", "--disable-uvicorn-access-log"]
+        command += ["--worker-extension-cls", "clawrl.engine.worker.WorkerExtension"]
         command += ["--tensor-parallel-size", str(self._resources.tensor_parallel)]
         command += ["--data-parallel-size", str(self._resources.data_parallel)]
         if self._engine.device == "cpu":

@@ -18,14 +18,14 @@ log = logging.getLogger(__name__)
 
 POLL_S = 0.2
 PATIENCE_S = 30.0
-"""How long the other ranks are kept waiting for an answer; their collectives time out in minutes."""
+"""How long the other ranks are kept waiting for an answer; their collectives time out."""
 
 
 class NoBatch(Enum):
     """Why there is no batch."""
 
-    YET = "too few samples so far"
-    EVER = "asked to stop, or the replay is over"
+    NOW = "too few samples so far"
+    AT_ALL = "asked to stop, or the replay is over"
 
 
 class Books:
@@ -79,16 +79,16 @@ class Books:
             if self._again:
                 return self._pool.take_again(self._again.pop(0))
             if self._replaying:
-                return NoBatch.EVER
+                return NoBatch.AT_ALL
             batch = self._pool.take(
                 self._batch_samples, version=version, max_staleness=self._max_staleness
             )
             if batch is not None:
                 return batch
             if time.monotonic() > deadline:
-                return NoBatch.YET
+                return NoBatch.NOW
             time.sleep(POLL_S)
-        return NoBatch.EVER
+        return NoBatch.AT_ALL
 
     def announce(self, update: Update) -> None:
         """Append the line that makes an update known. It is on the disk when this returns."""

@@ -90,7 +90,7 @@ class Learner:
 
         while self._version < self._options.until:
             batch = self._place.decide(choose)
-            if batch is NoBatch.EVER:
+            if batch is NoBatch.AT_ALL:
                 break
             if isinstance(batch, Batch):
                 self._update(batch)

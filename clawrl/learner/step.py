@@ -90,13 +90,13 @@ class Trainer:
     def state(self, *, holder: bool) -> dict[str, dict[str, Tensor]]:
         """The optimiser's state as whole CPU tensors by parameter name; empty unless `holder`.
 
-        Every rank must call this.
+        Every rank must call this. To be saved before the next step, which may change them in place.
         """
         whole: dict[str, dict[str, Tensor]] = {}
         for name, parameter in self._policy.trained().items():
             parts = {key: gather(value) for key, value in self._optimiser.state[parameter].items()}
             if holder:
-                whole[name] = {key: value.to("cpu", copy=True) for key, value in parts.items()}
+                whole[name] = {key: value.to("cpu") for key, value in parts.items()}
         return whole
 
     def load_state(self, state: dict[str, dict[str, Tensor]]) -> None:

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable
 
 from clawrl.errors import MachineError
+from clawrl.failpoints import failpoint
 from clawrl.protocols import Judge
 from clawrl.records.nouns import Feedback, Interaction, Sample, Verdict
 from clawrl.records.writer import RecordWriter
@@ -72,6 +73,7 @@ class Pipeline:
                 self._turns.task_done()
 
     async def _one(self, interaction: Interaction, feedback: Feedback) -> None:
+        failpoint("supervisor.before_verdict")
         verdict = await self._judge.judge(interaction, feedback)
         await self.settle(interaction, verdict, record_verdict=True)
 
@@ -83,6 +85,7 @@ class Pipeline:
         try:
             if record_verdict:
                 await asyncio.wrap_future(self._writer.put(verdict))
+                failpoint("supervisor.after_verdict")
             await asyncio.wrap_future(self._writer.put(sample))
         except OSError as error:
             raise disk_error(error) from None

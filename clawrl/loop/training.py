@@ -23,6 +23,7 @@ from clawrl.admission import Admission
 from clawrl.collect.collector import Collector
 from clawrl.config.schema import Config
 from clawrl.errors import ClawRLError, EngineError, RequestError
+from clawrl.failpoints import failpoint
 from clawrl.gateway.app import create_app
 from clawrl.gateway.serve import GatewayServer
 from clawrl.loop.backlog import backlog, consumed
@@ -222,7 +223,9 @@ class Training:
         """An update reached the ledger: serve it, record it, let sampling go on."""
         state = self._state
         self._display.phase(f"publishing version {update.version}")
+        failpoint("supervisor.before_publish")
         published = await self._with_engine(lambda: parts.publisher.publish(update))
+        failpoint("supervisor.after_publish")
         parts.writer.roll(update.version)
         state.version, state.pause_s = update.version, published.pause_s
         state.probe_gap = published.probe_gap

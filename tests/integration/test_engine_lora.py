@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -70,4 +69,3 @@ async def check_that_a_stream_keeps_its_adapter(policy: VllmEngine, folder: Path
     last = [chunk async for chunk in chunks][-1]
     assert last["model"] == "policy-v3"
     assert last["choices"][0]["finish_reason"] == "length"
-    await asyncio.sleep(0)
