@@ -16,16 +16,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import httpx
-
-from clawrl.engine.wire import as_generation, as_scores, error_from, events, sampling_params
+from clawrl.engine.transport import CONNECT_TIMEOUT_S, Transport
+from clawrl.engine.wire import as_generation, as_scores, sampling_params
 from clawrl.errors import EngineError
 from clawrl.protocols import Engine, Generation, WeightSink
 from clawrl.records.nouns import Sampling
 
 RESUME_TIMEOUT_S = 30.0
 RESUME_TRIES = 3
-CONNECT_TIMEOUT_S = 10.0
 
 
 class VllmEngine(Engine, WeightSink):
@@ -50,18 +48,12 @@ class VllmEngine(Engine, WeightSink):
             lora: True: a version is an adapter, served under a name of its own.
         """
         self._base_model = self._model = model
-        self._request_timeout_s = request_timeout_s
         self._update_timeout_s = update_timeout_s
         self._lora = lora
         self._in_flight: Counter[str] = Counter()
         self._adapters: set[str] = set()
         self._updates = asyncio.Lock()
-        self._http = httpx.AsyncClient(
-            base_url=base_url,
-            timeout=httpx.Timeout(None, connect=CONNECT_TIMEOUT_S),
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=64),
-            trust_env=False,  # a proxy for the outside is no way to 127.0.0.1
-        )
+        self._transport = Transport(base_url, request_timeout_s=request_timeout_s)
 
     async def __aenter__(self) -> VllmEngine:
         return self
@@ -72,24 +64,20 @@ class VllmEngine(Engine, WeightSink):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await self._http.aclose()
+        await self._transport.close()
 
     async def chat(self, body: dict[str, Any]) -> dict[str, Any]:
         """See `Engine.chat`. `model`, `logprobs` and `return_token_ids` are set here."""
         with self._request() as model:
             asked = _chat_body(body, model, stream=False)
-            return await self._post("/v1/chat/completions", asked, self._request_timeout_s)
+            return await self._transport.post("/v1/chat/completions", asked)
 
     async def chat_stream(self, body: dict[str, Any]) -> AsyncGenerator[dict[str, Any]]:
         """See `Engine.chat_stream`. Closing the iterator early aborts the request in the engine."""
-        deadline = asyncio.get_running_loop().time() + self._request_timeout_s
         with self._request() as model:
             asked = _chat_body(body, model, stream=True)
-            async with (
-                self._stream("/v1/chat/completions", asked, deadline) as response,
-                aclosing(events(response)) as chunks,
-            ):
-                while (chunk := await self._next(chunks, deadline)) is not None:
+            async with aclosing(self._transport.chunks("/v1/chat/completions", asked)) as chunks:
+                async for chunk in chunks:
                     yield chunk
 
     async def generate(self, prompt_ids: list[int], sampling: Sampling) -> Generation:
@@ -101,7 +89,7 @@ class VllmEngine(Engine, WeightSink):
         }
         with self._request() as model:
             asked["model"] = model
-            answer = await self._post("/inference/v1/generate", asked, self._request_timeout_s)
+            answer = await self._transport.post("/inference/v1/generate", asked)
         return as_generation(answer)
 
     async def score(self, prompt_ids: list[int], reply_ids: list[int]) -> list[float]:
@@ -119,7 +107,7 @@ class VllmEngine(Engine, WeightSink):
         }
         with self._request() as model:
             asked["model"] = model
-            answer = await self._post("/inference/v1/generate", asked, self._request_timeout_s)
+            answer = await self._transport.post("/inference/v1/generate", asked)
         return as_scores(answer, reply_ids, start=len(prompt_ids))
 
     @property
@@ -129,14 +117,11 @@ class VllmEngine(Engine, WeightSink):
 
     async def health(self) -> bool:
         """See `Engine.health`."""
-        try:
-            return (await self._http.get("/health", timeout=CONNECT_TIMEOUT_S)).is_success
-        except httpx.HTTPError:
-            return False
+        return await self._transport.healthy()
 
     async def served_version(self) -> str:
         """The label of the weights in the server, `v3` after an update to version 3."""
-        answer = await self._control("GET", "/weight_info", limit_s=CONNECT_TIMEOUT_S)
+        answer = await self._transport.control("GET", "/weight_info", limit_s=CONNECT_TIMEOUT_S)
         return str(answer["weight_version"])
 
     async def update_weights(self, path: Path, version: int) -> float:
@@ -183,9 +168,9 @@ class VllmEngine(Engine, WeightSink):
         """Tried more than once: an engine that stays paused is worse than a crashed one."""
         for _ in range(RESUME_TRIES - 1):
             with suppress(EngineError):
-                await self._control("POST", "/resume", limit_s=RESUME_TIMEOUT_S)
+                await self._transport.control("POST", "/resume", limit_s=RESUME_TIMEOUT_S)
                 return
-        await self._control("POST", "/resume", limit_s=RESUME_TIMEOUT_S)
+        await self._transport.control("POST", "/resume", limit_s=RESUME_TIMEOUT_S)
 
     @asynccontextmanager
     async def _update_limit(self, version: int) -> AsyncGenerator[None]:
@@ -224,23 +209,8 @@ class VllmEngine(Engine, WeightSink):
     async def _step(
         self, path: str, body: dict[str, Any] | None = None, params: dict[str, str] | None = None
     ) -> dict[str, Any]:
-        return await self._control(
+        return await self._transport.control(
             "POST", path, body, limit_s=self._update_timeout_s, params=params
-        )
-
-    async def _control(
-        self,
-        method: str,
-        path: str,
-        body: dict[str, Any] | None = None,
-        *,
-        limit_s: float,
-        params: dict[str, str] | None = None,
-    ) -> dict[str, Any]:
-        # Each on a connection of its own: after an error inside a route the server closes the
-        # connection behind its answer, and the next call, the resume, would be lost in it.
-        return await self._call(
-            method, path, body, limit_s, params=params, headers={"connection": "close"}
         )
 
     @contextmanager
@@ -255,64 +225,6 @@ class VllmEngine(Engine, WeightSink):
             if not self._in_flight[name]:
                 del self._in_flight[name]
 
-    async def _post(self, path: str, body: dict[str, Any], limit_s: float) -> dict[str, Any]:
-        try:
-            async with asyncio.timeout(limit_s):
-                return await self._call("POST", path, body, None)
-        except TimeoutError:
-            raise _too_slow(limit_s) from None
-
-    async def _call(
-        self,
-        method: str,
-        path: str,
-        body: dict[str, Any] | None,
-        limit_s: float | None,
-        **extra: Any,
-    ) -> dict[str, Any]:
-        """One request; its JSON answer, empty if it has none."""
-        try:
-            response = await self._http.request(method, path, json=body, timeout=limit_s, **extra)
-        except httpx.HTTPError as error:
-            raise _no_answer(path, error) from None
-        if not response.is_success:
-            raise error_from(path, response.status_code, response.content)
-        if "json" not in response.headers.get("content-type", ""):
-            return {}
-        answer = response.json()
-        return answer if isinstance(answer, dict) else {}
-
-    @asynccontextmanager
-    async def _stream(
-        self, path: str, body: dict[str, Any], deadline: float
-    ) -> AsyncGenerator[httpx.Response]:
-        request = self._http.build_request("POST", path, json=body)
-        try:
-            async with asyncio.timeout_at(deadline):
-                response = await self._http.send(request, stream=True)
-        except httpx.HTTPError as error:
-            raise _no_answer(path, error) from None
-        except TimeoutError:
-            raise _too_slow(self._request_timeout_s) from None
-        try:
-            if not response.is_success:
-                raise error_from(path, response.status_code, await response.aread())
-            yield response
-        finally:
-            await response.aclose()
-
-    async def _next(
-        self, chunks: AsyncGenerator[dict[str, Any]], deadline: float
-    ) -> dict[str, Any] | None:
-        """The next chunk, or None after the last."""
-        try:
-            async with asyncio.timeout_at(deadline):
-                return await anext(chunks, None)
-        except TimeoutError:
-            raise _too_slow(self._request_timeout_s) from None
-        except httpx.HTTPError as error:
-            raise _no_answer("the stream", error) from None
-
 
 def _chat_body(body: dict[str, Any], model: str, *, stream: bool) -> dict[str, Any]:
     own = {"model": model, "logprobs": True, "return_token_ids": True, "stream": stream}
@@ -323,11 +235,3 @@ def _chat_body(body: dict[str, Any], model: str, *, stream: bool) -> dict[str, A
 
 def _holds_weights(folder: Path) -> bool:
     return any(folder.glob("*.safetensors"))
-
-
-def _no_answer(what: str, error: httpx.HTTPError) -> EngineError:
-    return EngineError(f"the engine gave no answer to {what}: {type(error).__name__} {error}")
-
-
-def _too_slow(limit_s: float) -> EngineError:
-    return EngineError(f"the engine took more than {limit_s:g} s (engine.request_timeout_s)")

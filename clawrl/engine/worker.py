@@ -1,7 +1,7 @@
 """What clawrl adds to vLLM's workers: a weight reload that reaches every copy of a weight.
 
 vLLM imports this module in its own processes (`--worker-extension-cls`) and mixes the class into
-its worker. The reason: on a CPU vLLM multiplies with repacked copies of the matrices. A reload makes
+its worker. The reason: on a CPU vLLM multiplies with repacked copies of matrices. A reload makes
 them anew for each layer that the checkpoint names, but an output head that is tied to the embedding
 is not named, and would go on with the head of the first weights for ever.
 """

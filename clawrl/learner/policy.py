@@ -129,7 +129,6 @@ def load_model(path: Path, config: schema.Config, *, seed: int) -> nn.Module:
         from peft import LoraConfig, get_peft_model
 
         torch.manual_seed(seed)  # adapters start from random numbers: the same on every rank
-        model.enable_input_require_grads()
         settings = LoraConfig(
             r=lora.rank,
             lora_alpha=lora.alpha,
