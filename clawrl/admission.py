@@ -4,9 +4,9 @@ A turn holds its place from `admit` until the learner used it or it was given up
 keeps samples fresh: what was never admitted cannot become stale. Live users do not pass here.
 
 The place is taken in the gateway, *after* a request delivered the next state of the turn before
-and *before* it goes to the engine: a conversation that waits for room has already been heard. Places
-are named by interaction, and settling one twice does nothing, so that whoever learns of a turn's end
-can say so. Everything runs in one event loop; nothing here is thread-safe.
+and *before* it goes to the engine: a conversation that waits for room has already been heard.
+Places are named by interaction, and settling one twice does nothing, so that whoever learns of a
+turn's end can say so. Everything runs in one event loop; nothing here is thread-safe.
 """
 
 from __future__ import annotations

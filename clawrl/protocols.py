@@ -75,6 +75,9 @@ class Judge(ABC):
     async def judge(self, interaction: Interaction, feedback: Feedback) -> Verdict:
         """Votes, score and hint for the interaction's reply, given what came back after it."""
 
+    async def aclose(self) -> None:  # noqa: B027 - most judges hold nothing
+        """Give back connections, where it holds any."""
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:

@@ -59,12 +59,15 @@ def train(
     elif dry_run:
         show_plan(config, folder.root)
     elif source is not None:
+        _store(config, folder)
         from clawrl.loop.offline import train_offline
 
         _supervise(lambda display: train_offline(config, folder, display))
     else:
         if resume is None:
             create_run(config, folder)
+        else:
+            _store(config, folder)
         _train_live(config, folder, trusted=resume is None or trust)
 
 
@@ -236,6 +239,11 @@ def create_run(config: Config, folder: RunFolder) -> None:
         )
     except OSError as error:
         raise UserError(f"{folder.root}: cannot make the run folder: {error.strerror}") from None
+
+
+def _store(config: Config, folder: RunFolder) -> None:
+    """The learner reads the run's configuration from its folder: overrides must stand there."""
+    folder.config.write_text(composing.dump(config))
 
 
 def _compose(overrides: list[str], config_dir: Path | None) -> Config:

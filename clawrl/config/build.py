@@ -1,7 +1,7 @@
 """The one place where a `_target_` becomes an object.
 
 Importing a class runs code. Outside clawrl's own package a `_target_` is therefore honoured from
-the command line and the user's configuration, but not from a run folder, which may come from others.
+the command line and the user's configuration, not from a run folder, which may come from others.
 """
 
 from __future__ import annotations

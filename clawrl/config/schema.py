@@ -185,7 +185,7 @@ class Learner(Section):
 class Weights(Section):
     """How new weights reach the engine."""
 
-    transfer: Literal["disk", "lora", "nccl"] = "disk"
+    transfer: Literal["disk", "lora"] = "disk"
     keep: int = Field(default=3, ge=1)
     """Versions kept on the disk; older ones are deleted."""
     probe_tolerance: float = Field(default=0.02, gt=0)

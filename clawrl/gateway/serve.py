@@ -83,6 +83,11 @@ class GatewayServer:
             self._socket.close()
 
 
+def require_free(host: str, port: int) -> None:
+    """Raise MachineError now if `GatewayServer` could not listen there."""
+    _listen(host, port).close()
+
+
 def _listen(host: str, port: int) -> socket.socket:
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(

@@ -105,9 +105,7 @@ async def judge_run(
         display.phase(f"{len(samples)}/{len(turns)} turns judged")
 
     try:
-        async with open_judge(
-            config, target, display.phase, policy_url=None, trusted=trusted
-        ) as judge:
+        async with open_judge(config, target, display.phase, policy=None, trusted=trusted) as judge:
             pipeline = Pipeline(
                 judge=judge,
                 writer=writer,

@@ -14,7 +14,7 @@ from clawrl.config.schema import Config
 from clawrl.engine.client import VllmEngine
 from clawrl.engine.keeper import EngineKeeper
 from clawrl.engine.server import EngineServer
-from clawrl.errors import WeightsError
+from clawrl.errors import ConfigError, WeightsError
 from clawrl.protocols import Judge
 from clawrl.records.folder import RunFolder
 from clawrl.records.versions import version_folder
@@ -97,7 +97,7 @@ async def open_judge(
     folder: RunFolder,
     progress: Progress,
     *,
-    policy_url: str | None,
+    policy: Policy | None,
     trusted: bool = True,
 ) -> AsyncGenerator[Judge]:
     """Build the judge, with an engine of its own if it asks for one.
@@ -118,13 +118,19 @@ async def open_judge(
                 {"_target_": section.target, **settings, "model": server.served_name}
             )
         elif where == "policy":
-            supplied["base_url"] = f"{policy_url}/v1"
-            section = section.model_validate(
-                {"_target_": section.target, **settings, "model": "policy"}
-            )
+            if policy is None:
+                raise ConfigError("judge.engine", "no policy is served here; give a base URL")
+            supplied |= {
+                "base_url": f"{policy.server.base_url}/v1",
+                "judging_version": lambda: policy.served.version,
+            }
+            settings["model"] = policy.server.served_name
+            section = section.model_validate({"_target_": section.target, **settings})
         elif where is not None:
             supplied["base_url"] = where
-        yield build(section, Judge, key="judge", trusted=trusted, **supplied)
+        judge = build(section, Judge, key="judge", trusted=trusted, **supplied)
+        stack.push_async_callback(judge.aclose)
+        yield judge
 
 
 async def _judge_server(

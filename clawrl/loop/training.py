@@ -21,12 +21,14 @@ from typing import TypeVar
 
 from clawrl.admission import Admission
 from clawrl.collect.collector import Collector
+from clawrl.collect.problems import training_problems
+from clawrl.config.build import build
 from clawrl.config.schema import Config
 from clawrl.errors import ClawRLError, EngineError, RequestError
 from clawrl.failpoints import failpoint
 from clawrl.gateway.app import create_app
-from clawrl.gateway.serve import GatewayServer
-from clawrl.loop.backlog import backlog, consumed
+from clawrl.gateway.serve import GatewayServer, require_free
+from clawrl.loop.backlog import Backlog, backlog, consumed
 from clawrl.loop.display import REFRESH_S, Display
 from clawrl.loop.learner_process import LearnerProcess
 from clawrl.loop.measuring import Measurer
@@ -34,6 +36,7 @@ from clawrl.loop.metrics import MetricsLog
 from clawrl.loop.parts import assembler, build_collector
 from clawrl.loop.pipeline import Pipeline, disk_error
 from clawrl.loop.policy import Policy, open_judge, open_policy
+from clawrl.protocols import Persona
 from clawrl.records.folder import LEDGER_LINES, RunFolder
 from clawrl.records.jsonl import JsonlFile, Reader
 from clawrl.records.nouns import Remainder, Sample, Update
@@ -94,10 +97,11 @@ class Training:
             Stopped: `request_stop` was called; everything is saved.
             ClawRLError: a part failed for good.
         """
+        left = await asyncio.to_thread(self._look_ahead)
         async with AsyncExitStack() as stack:
             parts = await self._start(stack)
             try:
-                await self._run_parts(parts)
+                await self._run_parts(parts, left)
             finally:
                 self._admission.close()
                 await parts.learner.stop(
@@ -108,6 +112,14 @@ class Training:
                 raise Stopped(f"stopped at version {parts.policy.served.version}")
         self._name_remainder()
 
+    def _look_ahead(self) -> Backlog:
+        """What would fail later fails now, before anything is started."""
+        config = self._config
+        require_free(config.gateway.host, config.gateway.port)
+        build(config.persona, Persona, key="persona", trusted=self._trusted)
+        next(training_problems(config.data))
+        return backlog(self._folder)
+
     async def _start(self, stack: AsyncExitStack) -> _Parts:
         config, folder, say = self._config, self._folder, self._display.phase
         metrics = stack.enter_context(MetricsLog(folder.metrics, config, folder.root.name))
@@ -116,9 +128,7 @@ class Training:
         self._state.version = served.version
         learner = LearnerProcess(config, folder, policy.model_path, until=self._target)
         judge = await stack.enter_async_context(
-            open_judge(
-                config, folder, say, policy_url=policy.server.base_url, trusted=self._trusted
-            )
+            open_judge(config, folder, say, policy=policy, trusted=self._trusted)
         )
         writer = RecordWriter(
             folder, version=served.version, queue_records=config.gateway.queue_records
@@ -158,11 +168,11 @@ class Training:
         measurer = Measurer(config, folder, policy, trusted=self._trusted)
         return _Parts(policy, writer, pipeline, collector, publisher, measurer, learner, metrics)
 
-    async def _run_parts(self, parts: _Parts) -> None:
+    async def _run_parts(self, parts: _Parts, left: Backlog) -> None:
         """Everything at once, until the last update is published or a stop is asked for."""
         try:
             async with asyncio.TaskGroup() as group:
-                everything = group.create_task(self._all_loops(parts))
+                everything = group.create_task(self._all_loops(parts, left))
                 ends = [
                     group.create_task(self._stop.wait()),
                     group.create_task(self._finished.wait()),
@@ -177,11 +187,11 @@ class Training:
         except BaseExceptionGroup as group_error:
             raise _first_error(group_error) from None
 
-    async def _all_loops(self, parts: _Parts) -> None:
+    async def _all_loops(self, parts: _Parts, left: Backlog) -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(parts.policy.keeper.run())
             group.create_task(self._watch(parts))
-            await self._take_up(parts)
+            await self._take_up(parts, left)
             await self._measure_if_new(parts)
             if parts.policy.served.version >= self._target:
                 self._finished.set()
@@ -195,9 +205,8 @@ class Training:
             if not self._stop.is_set():
                 await self._finished.wait()
 
-    async def _take_up(self, parts: _Parts) -> None:
+    async def _take_up(self, parts: _Parts, left: Backlog) -> None:
         """Finish what an earlier process of this run left half done."""
-        left = await asyncio.to_thread(backlog, self._folder)
         self._state.unused = len(left.unused)
         self._admission.hold(left.unused)
         self._admission.hold(i.interaction_id for i, _ in (*left.unassembled, *left.unjudged))

@@ -188,20 +188,17 @@ def test_the_stages_one_after_another_do_what_the_loop_does(runs: Runs):
     ]
 
 
-@pytest.mark.parametrize(
-    "point",
-    [
-        "supervisor.before_verdict@3",
-        "supervisor.after_verdict@6",
-        "supervisor.before_publish@2",
-        "supervisor.after_publish@2",
-    ],
-)
-def test_a_killed_supervisor_leaves_no_process_and_resumes(runs: Runs, point: str):
-    name = point.replace(".", "-").replace("@", "-")
-    code, output = runs.run("train", *runs.settings(name), failpoint=point)
+def test_a_supervisor_that_is_killed_again_and_again_loses_nothing(runs: Runs):
+    code, output = runs.run(
+        "train", *runs.settings("again"), failpoint="supervisor.before_verdict@3"
+    )
+    folder = runs.folder("again")
+    for point in ("after_verdict@2", "before_publish", "after_publish"):
+        assert code == -signal.SIGKILL, output
+        code, output = runs.run(
+            "train", "--resume", str(folder.root), failpoint=f"supervisor.{point}"
+        )
     assert code == -signal.SIGKILL, output
-    folder = runs.folder(name)
     code, output = runs.run("train", "--resume", str(folder.root))
     assert code == 0, output
     assert [update.version for update in folder.surviving_updates()] == [1, 2, 3]
