@@ -51,6 +51,8 @@ class Model(Section):
     hidden_layers: int | None = Field(default=None, gt=0)
     kv_bytes_per_token: int | None = Field(default=None, gt=0)
     """Size of the key-value cache per token at the engine's dtype, for the same estimate."""
+    learning_rate: float = Field(default=1e-5, gt=0)
+    """What full fine-tuning of this model takes; `learner=full` uses it."""
     template_kwargs: dict[str, Any] = Field(default_factory=dict)
     """Extra arguments of the chat template, such as `enable_thinking: false`."""
     trust_remote_code: bool = False
