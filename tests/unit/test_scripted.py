@@ -8,7 +8,10 @@ from clawrl.protocols import Problem
 PROBLEM = Problem("p1", "Tom has 3 apples and buys 4 more. How many has he?", "7")
 PERSONAS = {"student": ScriptedStudent, "teacher": ScriptedTeacher}
 LIKED = {
-    "student": "Tom had 3 apples and bought 4 more, which makes 7 apples.",
+    "student": (
+        "Tom had 3 apples at first. At the shop he bought 4 more, and the two numbers together "
+        "are 3 + 4 = 7. That means Tom has 7 apples in the end."
+    ),
     "teacher": (
         "Well done, your addition 3 + 4 = 7 is correct! I liked how clear it is. "
         "Next time try to write the unit beside the 7."
@@ -53,6 +56,7 @@ async def test_what_is_disliked_is_complained_about_in_many_ways(persona):
     [
         ("", "stop", "empty"),
         ("7", "stop", "empty"),
+        ("Tom has 7 apples in the end.", "stop", "bare"),
         ("Tom had 3 apples and then he", "length", "cut_off"),
         ("He has 7 apples in the end. " * 6, "stop", "repetitive"),
         ("Tom has a lot of apples now.", "stop", "no_number"),
@@ -114,7 +118,7 @@ async def test_the_less_patient_persona_lets_less_pass(name):
 def test_every_check_and_problem_has_many_phrasings(persona, name):
     phrases = read_phrases(name)
     assert set(phrases.style) == {check.name for check in persona.taste.checks}
-    assert set(phrases.substance) == {"empty", "cut_off", "repetitive", "no_number"}
+    assert set(phrases.substance) == {"empty", "bare", "cut_off", "repetitive", "no_number"}
     groups = [*phrases.style.values(), *phrases.substance.values()]
     for group in [*groups, phrases.implicit, phrases.thanks]:
         assert len(set(group)) == len(group) >= 8
