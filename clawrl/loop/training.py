@@ -83,6 +83,8 @@ class Training:
         self._trusted = trusted
         self._target = config.loop.updates
         self._admission = Admission(0)
+        self._sampled_by: dict[str, int] = {}
+        """The version that sampled each accepted and unused sample."""
         self._stop = asyncio.Event()
         self._finished = asyncio.Event()
 
@@ -164,6 +166,7 @@ class Training:
             served=served,
             keep=config.weights.keep,
             tolerance=config.weights.probe_tolerance,
+            on_served=writer.roll,
         )
         measurer = Measurer(config, folder, policy, trusted=self._trusted)
         return _Parts(policy, writer, pipeline, collector, publisher, measurer, learner, metrics)
@@ -219,6 +222,8 @@ class Training:
         self._state.count(sample)
         if not sample.accepted:
             self._admission.settle([sample.interaction_id])
+        elif sample.weights is not None:
+            self._sampled_by[sample.interaction_id] = sample.weights.version_first
 
     async def _follow_ledger(self, parts: _Parts) -> None:
         reader = Reader(self._folder.ledger, LEDGER_LINES)
@@ -235,15 +240,20 @@ class Training:
         failpoint("supervisor.before_publish")
         published = await self._with_engine(lambda: parts.publisher.publish(update))
         failpoint("supervisor.after_publish")
-        parts.writer.roll(update.version)
         state.version, state.pause_s = update.version, published.pause_s
         state.probe_gap = published.probe_gap
         state.take(update)
+        used = [self._sampled_by.pop(name, update.parent) for name in update.sample_ids]
+        state.staleness = update.parent - min(used, default=update.parent)
         values: dict[str, float] = {
             f"train/{name}": value for name, value in update.metrics.items()
         }
-        values |= {"weights/pause_s": published.pause_s, "loop/accepted": state.accepted}
-        values |= {"loop/rejected": sum(state.rejected.values())}
+        values |= {
+            "weights/pause_s": published.pause_s,
+            "loop/accepted": state.accepted,
+            "loop/rejected": sum(state.rejected.values()),
+            "loop/staleness": state.staleness,
+        }
         if published.probe_gap is not None:
             values["weights/probe_gap"] = published.probe_gap
         if state.score_mean is not None:
@@ -261,6 +271,7 @@ class Training:
         self._set_limit(parts)
         self._admission.settle([*update.sample_ids, *update.stale])
         if done:
+            self._display.phase("done")
             self._finished.set()
 
     async def _with_engine(self, work: Callable[[], Awaitable[T]]) -> T:

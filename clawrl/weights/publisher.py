@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,13 +44,26 @@ class Publisher:
         served: ServedPolicy,
         keep: int,
         tolerance: float,
+        on_served: Callable[[int], object],
     ) -> None:
+        """Nothing is published yet.
+
+        Args:
+            weights: the folder of the numbered versions.
+            sink: what takes them over.
+            engine: what the probe asks.
+            served: the gate and the stamp.
+            keep: how many versions stay on the disk.
+            tolerance: the largest mean difference of the probe, in nats a token.
+            on_served: told the new version before the gate opens again.
+        """
         self._weights = weights
         self._sink = sink
         self._engine = engine
         self._served = served
         self._keep = keep
         self._tolerance = tolerance
+        self._on_served = on_served
 
     def is_news(self, update: Update) -> bool:
         """Whether the engine does not serve this yet: a later version, or this one anew."""
@@ -69,6 +83,7 @@ class Publisher:
         async with self._served.closed():
             pause_s = await self._sink.update_weights(folder, update.version)
             self._served.moved_to(update.version, update.digest_after)
+            self._on_served(update.version)
         log.info("published version=%d pause_s=%.2f", update.version, pause_s)
         gap = await self._probe(folder)
         prune(self._weights, keep=self._keep, protect={update.version})

@@ -152,6 +152,7 @@ def publisher(folder: RunFolder, served: ServedPolicy, *, probe: float | None) -
         served=served,
         keep=3,
         tolerance=0.02,
+        on_served=lambda _version: None,
     )
 
 
