@@ -234,9 +234,8 @@ def create_run(config: Config, folder: RunFolder) -> None:
         )
     try:
         folder.root.mkdir(parents=True, exist_ok=True)
-        folder.config.write_text(
-            composing.dump(config.model_copy(update={"run": folder.root.name}))
-        )
+        folder.config.touch(mode=0o600)  # it may hold an API key
+        _store(config.model_copy(update={"run": folder.root.name}), folder)
     except OSError as error:
         raise UserError(f"{folder.root}: cannot make the run folder: {error.strerror}") from None
 

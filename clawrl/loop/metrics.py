@@ -85,6 +85,17 @@ def wandb_mode(setting: str) -> WandbMode:
     return "online" if configured else "offline"
 
 
+def without_secrets(values: Any) -> Any:
+    """The same values with every `api_key` blanked: what leaves the machine holds none."""
+    if isinstance(values, dict):
+        fields: dict[str, Any] = values
+        return {
+            key: "***" if key == "api_key" and value else without_secrets(value)
+            for key, value in fields.items()
+        }
+    return values
+
+
 def _start_wandb(config: Config, run_name: str, folder: Path) -> Any:
     mode = wandb_mode(config.tracking.wandb)
     if mode == "disabled":
@@ -99,7 +110,7 @@ def _start_wandb(config: Config, run_name: str, folder: Path) -> Any:
             group=config.recipe,
             dir=str(folder),
             mode=mode,
-            config=config.model_dump(mode="json", by_alias=True),
+            config=without_secrets(config.model_dump(mode="json", by_alias=True)),
             settings=wandb.Settings(silent=True, console="off", init_timeout=20),
         )
     except Exception as error:  # noqa: BLE001 - tracking must not keep a run from starting

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from clawrl.config.compose import compose
-from clawrl.loop.metrics import MetricsLog, wandb_mode
+from clawrl.loop.metrics import MetricsLog, wandb_mode, without_secrets
 
 
 def test_every_event_is_a_line_with_its_step(tmp_path: Path):
@@ -24,6 +24,14 @@ def test_without_a_key_wandb_is_offline_and_never_asks(
     monkeypatch.setenv("WANDB_API_KEY", "x" * 40)
     assert wandb_mode("auto") == "online"
     assert wandb_mode("off") == "disabled"
+
+
+def test_no_key_goes_to_wandb():
+    values = {"judge": {"api_key": "secret", "model": "m"}, "gateway": {"api_key": None}}
+    assert without_secrets(values) == {
+        "judge": {"api_key": "***", "model": "m"},
+        "gateway": {"api_key": None},
+    }
 
 
 @pytest.mark.slow
