@@ -12,7 +12,6 @@ import shutil
 from pathlib import Path
 
 from clawrl import models
-from clawrl.admission import Admission
 from clawrl.config import compose as composing
 from clawrl.config.schema import Config
 from clawrl.errors import UserError
@@ -53,7 +52,6 @@ async def collect_turns(
         writer = RecordWriter(
             folder, version=policy.served.version, queue_records=config.gateway.queue_records
         )
-        admission = Admission(config.loop.concurrent_sessions * config.max_turns + turns)
         app = create_app(
             engine=policy.engine,
             served=policy.served,
@@ -66,7 +64,7 @@ async def collect_turns(
         try:
             async with GatewayServer(app, config.gateway.host, config.gateway.port) as gateway:
                 collector = build_collector(
-                    config, folder, gateway.base_url, admission, trusted=True
+                    config, folder, gateway.base_url, give_up=lambda _turn: None, trusted=True
                 )
                 async with asyncio.TaskGroup() as group:
                     tasks = [

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from clawrl.admission import Admission
 from clawrl.collect.collector import Collector
 from clawrl.collect.problems import training_problems
 from clawrl.config.build import build
@@ -36,7 +35,12 @@ def assembler(config: Config, model_path: Path) -> Callable[[Interaction, Verdic
 
 
 def build_collector(
-    config: Config, folder: RunFolder, base_url: str, admission: Admission, *, trusted: bool
+    config: Config,
+    folder: RunFolder,
+    base_url: str,
+    *,
+    give_up: Callable[[str], None],
+    trusted: bool,
 ) -> Collector:
     """The persona's sessions. A resumed run goes on with other sessions than it began with."""
     begun = sum(1 for _ in folder.interactions.read())
@@ -51,6 +55,6 @@ def build_collector(
         sampling=config.sampling,
         max_turns=config.max_turns,
         concurrent_sessions=config.loop.concurrent_sessions,
-        give_up=lambda turn: admission.settle([turn]),
+        give_up=give_up,
         seed=config.seed * _SEEDS_APART + begun,
     )

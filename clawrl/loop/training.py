@@ -85,6 +85,7 @@ class Training:
         self._admission = Admission(0)
         self._sampled_by: dict[str, int] = {}
         """The version that sampled each accepted and unused sample."""
+        self._collecting: asyncio.Task[None] | None = None
         self._stop = asyncio.Event()
         self._finished = asyncio.Event()
 
@@ -157,7 +158,11 @@ class Training:
             GatewayServer(app, config.gateway.host, config.gateway.port)
         )
         collector = build_collector(
-            config, folder, gateway.base_url, self._admission, trusted=self._trusted
+            config,
+            folder,
+            gateway.base_url,
+            give_up=lambda turn: self._admission.settle([turn]),
+            trusted=self._trusted,
         )
         publisher = Publisher(
             weights=folder.weights,
@@ -183,7 +188,8 @@ class Training:
                 await asyncio.wait([everything, *ends], return_when=asyncio.FIRST_COMPLETED)
                 if self._stop.is_set():
                     self._display.phase("stopping: the learner finishes its step and saves")
-                    self._admission.close()
+                    if self._collecting is not None:
+                        self._collecting.cancel()
                     await parts.learner.stop()
                 for task in (everything, *ends):
                     task.cancel()
@@ -201,7 +207,7 @@ class Training:
                 return
             learner = group.create_task(parts.learner.run())
             group.create_task(parts.pipeline.run())
-            group.create_task(parts.collector.run())
+            self._collecting = group.create_task(parts.collector.run())
             group.create_task(self._follow_ledger(parts))
             self._set_limit(parts)
             await learner

@@ -230,6 +230,22 @@ def kill_engine(started: Started) -> bool:
     return False
 
 
+def test_learning_beside_sampling_keeps_staleness_within_its_bound(runs: Runs):
+    code, output = runs.run("train", *runs.settings("beside"), "loop.max_staleness=1")
+    assert code == 0, output
+    folder = runs.folder("beside")
+    samples = {sample.interaction_id: sample for sample in folder.samples.read()}
+    for update in folder.surviving_updates():
+        for name in update.sample_ids:
+            weights = samples[name].weights
+            assert weights is not None
+            assert update.parent - weights.version_first <= 1
+    accepted = Counter(name for name, sample in samples.items() if sample.accepted)
+    used = [name for update in folder.surviving_updates() for name in update.sample_ids]
+    stale = [name for update in folder.surviving_updates() for name in update.stale]
+    assert accepted == Counter([*used, *stale, *folder.remainder()])
+
+
 def test_ctrl_c_saves_and_says_how_to_go_on(runs: Runs):
     started = runs.start("train", *runs.settings("stopped"))
     folder = RunFolder(runs.root / "stopped")
