@@ -36,7 +36,9 @@ log = logging.getLogger("clawrl.learner")
 def main() -> int:
     """Run one process; returns its exit code."""
     logging.basicConfig(
-        level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(name)s %(message)s"
+        level=logging.INFO,
+        stream=sys.stderr,
+        format="%(asctime)s %(levelname)s %(name)s %(message)s",
     )
     transformers_logging.set_verbosity_error()
     transformers_logging.disable_progress_bar()

@@ -34,6 +34,8 @@ class LearnerProcess:
         self.restarts = 0
         self._max_restarts = config.learner.max_restarts
         self._stopping = False
+        self._begins = 0
+        """Where this process's own lines begin in the log, in bytes."""
         self._command = learner_command(
             config, folder.root, until, replay=replay, bound_staleness=bound_staleness
         )
@@ -51,26 +53,29 @@ class LearnerProcess:
             LearnerError: it keeps failing; the message ends with its last words.
         """
         while True:
+            self._begins = self._log.stat().st_size if self._log.exists() else 0
             await self.child.start()
             code = await self.child.wait()
             if code == 0 or self._stopping:
                 return
-            if self.restarts >= self._max_restarts or self._fatal():
+            reported = self._reported()
+            if reported is not None:  # it would report the same again
+                raise LearnerError(f"the learner: {reported}")
+            if self.restarts >= self._max_restarts:
                 raise LearnerError(
-                    f"the learner failed ({self._last_words()}); see {self._log}, "
-                    "then go on with `clawrl train --resume RUN`"
+                    f"the learner ended with exit code {code} after {self.restarts} restarts "
+                    f"(learner.max_restarts); see {self._log}, then `clawrl train --resume RUN`"
                 )
             self.restarts += 1
             log.warning("learner ended code=%s restart=%d", code, self.restarts)
             self.child = self._new_child()
 
-    def _fatal(self) -> bool:
-        """A learner that reported an error of ours would report it again."""
-        return self._last_words().startswith("error: ")
-
-    def _last_words(self) -> str:
-        lines = [line for line in self.child.log_tail(5).splitlines() if line.strip()]
-        return lines[-1].strip() if lines else "it said nothing"
+    def _reported(self) -> str | None:
+        """The error that the learner logged as its last word; None after a crash."""
+        with self._log.open(encoding="utf-8", errors="replace") as log:
+            log.seek(self._begins)
+            errors = [line.strip() for line in log if " ERROR clawrl.learner" in line]
+        return errors[-1].partition(" ERROR ")[2].partition(" ")[2] if errors else None
 
     async def stop(self, *, now: bool = False) -> None:
         """Let it finish its step and save; `now`: do not wait for that."""

@@ -6,6 +6,7 @@ tensors, so that two runs can show that they hold the same weights.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
@@ -24,6 +25,8 @@ from clawrl.records.nouns import Record
 META = "meta.json"
 _VERSION = re.compile(r"v(\d{6,})")
 _BLOCK = 1 << 22
+_FULL_BYTES = 1 << 20
+"""With less room than this, a failed write is put down to the full disk."""
 
 
 class VersionMeta(Record):
@@ -113,6 +116,9 @@ def atomic_folder(target: Path) -> Generator[Path]:
     """A new folder that takes the name `target` only when the block ends well.
 
     Every file in it is synced before the rename and the parent after it; on an error nothing stays.
+
+    Raises:
+        OSError: it cannot be written; also where a library reports a full disk in its own words.
     """
     partial = target.with_name(f".{target.name}.partial")
     old = target.with_name(f".{target.name}.old")
@@ -126,8 +132,11 @@ def atomic_folder(target: Path) -> Generator[Path]:
         if target.exists():
             target.rename(old)  # a folder that is not empty cannot be renamed over
         partial.rename(target)
-    except BaseException:
+    except BaseException as error:
+        full = shutil.disk_usage(partial).free < _FULL_BYTES
         shutil.rmtree(partial, ignore_errors=True)
+        if full and isinstance(error, Exception) and not isinstance(error, OSError):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(target)) from error
         raise
     sync(target.parent)
     shutil.rmtree(old, ignore_errors=True)
