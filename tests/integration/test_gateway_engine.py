@@ -73,9 +73,10 @@ async def test_16_streams_through_20_updates_lose_no_request_and_no_token(
             stream = await client.chat.completions.create(
                 model="policy",
                 messages=[{"role": "user", "content": f"Say something, please ({number})."}],
-                max_tokens=40,
+                max_tokens=150,
                 stream=True,
                 stream_options={"include_usage": True},
+                extra_body={"ignore_eos": True},
                 extra_headers={"X-Session-Id": f"s{number}-{replies}"},
             )
             usages = [chunk.usage async for chunk in stream if chunk.usage]
