@@ -90,6 +90,7 @@ async def test_16_streams_through_20_updates_lose_no_request_and_no_token(
             talks = [group.create_task(keep_talking(client, n)) for n in range(STREAMS)]
             for version in range(1, UPDATES + 1):
                 await served.update((tiny_model, other)[version % 2], version)
+                await asyncio.sleep(0.3)  # a learner takes its time too
             finished.set()
         replies = sum(task.result() for task in talks)
     interactions = await served.interactions()
