@@ -111,7 +111,7 @@ class ScriptedPersona(Persona):
 class ScriptedStudent(ScriptedPersona):
     """Has homework done, and does not want it to look as if an AI had written it."""
 
-    def __init__(self, *, patience: float = 6.0) -> None:
+    def __init__(self, *, patience: float = 4.0) -> None:
         super().__init__(taste=STUDENT, phrases=read_phrases("student"), patience=patience)
 
 
