@@ -20,7 +20,7 @@ from clawrl.records.folder import RunFolder
 from clawrl.records.nouns import Update
 from tests.tiny import make_tiny_model
 
-pytestmark = [pytest.mark.engine, pytest.mark.slow]
+pytestmark = [pytest.mark.engine, pytest.mark.slow, pytest.mark.timeout(1500)]
 
 BATCH = 4
 UPDATES = 3
