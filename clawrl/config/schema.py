@@ -200,7 +200,8 @@ class Loop(Section):
     updates: int = Field(default=8, ge=1)
     max_staleness: int = Field(default=1, ge=0)
     """Versions by which a sample may be behind; 0: sampling and learning take turns."""
-    concurrent_sessions: int = Field(default=16, ge=1)
+    concurrent_sessions: int = Field(default=24, ge=1)
+    """More than a batch holds, so that each batch mixes first and later turns."""
     judge_calls: int = Field(default=32, ge=1)
     """Verdicts in the making at one time."""
 
