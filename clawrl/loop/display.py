@@ -110,7 +110,7 @@ def _figures(state: RunState) -> list[list[tuple[str, str]]]:
         ],
         [
             ("staleness", str(state.staleness)),
-            ("engine mismatch", _number(last.get("mismatch"), ".4f", " nats")),
+            ("engine mismatch", _number(last.get("mismatch"), ".1e", " nats")),
         ],
         [
             ("learner", _number(last.get("tokens_per_s"), ".0f", " tokens/s")),

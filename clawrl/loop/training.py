@@ -267,7 +267,7 @@ class Training:
         parts.metrics.log(update.version, values)
         self._display.say(
             f"version {update.version}/{self._target}  verdicts {state.score_mean or 0:+.2f}  "
-            f"hints {state.hint_rate or 0:.0%}  mismatch {update.metrics.get('mismatch', 0):.4f}  "
+            f"hints {state.hint_rate or 0:.0%}  mismatch {update.metrics.get('mismatch', 0):.1e}  "
             f"loss {update.metrics.get('loss', 0):+.3f}  {state.elapsed_s:.0f} s"
         )
         done = update.version >= self._target
