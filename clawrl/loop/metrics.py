@@ -100,6 +100,7 @@ def _start_wandb(config: Config, run_name: str, folder: Path) -> Any:
     mode = wandb_mode(config.tracking.wandb)
     if mode == "disabled":
         return None
+    os.environ.setdefault("WANDB_SILENT", "true")  # some of its notices ignore the setting
     try:
         import wandb
 
