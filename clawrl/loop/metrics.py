@@ -54,7 +54,7 @@ class MetricsLog:
     def close(self) -> None:
         """Finish W&B's upload and close the file."""
         if self._wandb is not None:
-            self._guarded(self._wandb.finish, quiet=True)
+            self._guarded(self._wandb.finish)
         self._file.close()
 
     def __enter__(self) -> MetricsLog:

@@ -36,9 +36,12 @@ def test_no_key_goes_to_wandb():
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-def test_an_offline_run_keeps_metrics_and_tables_for_wandb(tmp_path: Path):
+def test_an_offline_run_keeps_metrics_and_tables_for_wandb(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
     config = compose(["tracking=offline"])
     with MetricsLog(tmp_path / "metrics.jsonl", config, "run") as metrics:
         metrics.log(1, {"train/loss": 0.5})
         metrics.table("eval/replies", 1, ["reply", "score"], [["hello", 1.0]])
+    assert "wandb failed" not in caplog.text
     assert list(tmp_path.glob("wandb/offline-run-*/*.wandb"))
