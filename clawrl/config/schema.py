@@ -53,6 +53,8 @@ class Model(Section):
     """Size of the key-value cache per token at the engine's dtype, for the same estimate."""
     learning_rate: float = Field(default=1e-5, gt=0)
     """What full fine-tuning of this model takes; `learner=full` uses it."""
+    binary_weight: float = Field(default=1.0, ge=0)
+    """What a verdict weighs beside a hint in `objective=combined`; the paper's is 1."""
     template_kwargs: dict[str, Any] = Field(default_factory=dict)
     """Extra arguments of the chat template, such as `enable_thinking: false`."""
     trust_remote_code: bool = False
