@@ -83,3 +83,16 @@ def nearest(name: str, known: Iterable[str]) -> str:
     if close:
         return f"; did you mean '{close[0]}'?"
     return f"; known: {', '.join(names)}" if names else ""
+
+
+def first_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The error of a task group to show: clawrl's own before any other, else the first."""
+    flat: list[BaseException] = []
+    stack: list[BaseException] = [group]
+    while stack:
+        error = stack.pop(0)
+        if isinstance(error, BaseExceptionGroup):
+            stack.extend(error.exceptions)
+        else:
+            flat.append(error)
+    return next((error for error in flat if isinstance(error, ClawRLError)), flat[0])

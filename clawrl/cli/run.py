@@ -18,7 +18,7 @@ from rich.table import Table
 
 from clawrl.config import compose as composing
 from clawrl.config.schema import Config
-from clawrl.errors import ClawRLError, ConfigError, UserError
+from clawrl.errors import ClawRLError, ConfigError, UserError, first_error
 from clawrl.loop.display import Display, StatusLine
 from clawrl.records.folder import RunFolder
 
@@ -300,6 +300,8 @@ def _run_until_signal(work: Coroutine[Any, Any, Any], first: Callable[[], None] 
         asyncio.run(main())
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
+    except BaseExceptionGroup as group:
+        raise first_error(group) from None
 
 
 def _run_name(config: Config) -> str:

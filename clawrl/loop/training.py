@@ -24,7 +24,7 @@ from clawrl.collect.collector import Collector
 from clawrl.collect.problems import training_problems
 from clawrl.config.build import build
 from clawrl.config.schema import Config
-from clawrl.errors import ClawRLError, EngineError, RequestError
+from clawrl.errors import ClawRLError, EngineError, RequestError, first_error
 from clawrl.failpoints import failpoint
 from clawrl.gateway.app import create_app
 from clawrl.gateway.serve import GatewayServer, require_free
@@ -194,7 +194,7 @@ class Training:
                 for task in (everything, *ends):
                     task.cancel()
         except BaseExceptionGroup as group_error:
-            raise _first_error(group_error) from None
+            raise first_error(group_error) from None
 
     async def _all_loops(self, parts: _Parts, left: Backlog) -> None:
         async with asyncio.TaskGroup() as group:
@@ -353,16 +353,3 @@ class Training:
         ]
         with JsonlFile(self._folder.ledger, durable=True) as ledger:
             ledger.append(Remainder(sample_ids=left, created=time.time()))
-
-
-def _first_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The error to show: clawrl's own before any other, else the first."""
-    flat: list[BaseException] = []
-    stack: list[BaseException] = [group]
-    while stack:
-        error = stack.pop(0)
-        if isinstance(error, BaseExceptionGroup):
-            stack.extend(error.exceptions)
-        else:
-            flat.append(error)
-    return next((error for error in flat if isinstance(error, ClawRLError)), flat[0])
