@@ -140,6 +140,8 @@ class Objective(Section):
 
     w_binary: float = Field(default=1.0, ge=0)
     """Weight of the verdict."""
+    baseline: Literal["none", "batch"] = "none"
+    """What is taken off a verdict: nothing (the paper), or the mean of the batch's other ones."""
     w_opd: float = Field(default=1.0, ge=0)
     """Weight of the token-level hindsight signal."""
     opd_clip: float | None = Field(default=None, gt=0)

@@ -18,7 +18,7 @@ from clawrl.learner.measures import Measures
 from clawrl.learner.place import Place
 from clawrl.learner.policy import Policy
 from clawrl.learner.pool import staleness
-from clawrl.objective.advantages import combined_advantage, hindsight_gap
+from clawrl.objective.advantages import centred_scores, combined_advantage, hindsight_gap
 from clawrl.objective.losses import (
     aggregate,
     clipped,
@@ -57,6 +57,10 @@ class BatchLoss:
         self._ranks = place.ranks
         self._device = place.device
         self._version = version
+        score = torch.tensor([sample.score or 0 for sample in samples], dtype=torch.float64)
+        if config.objective.baseline == "batch":
+            score = centred_scores(score)
+        self._scores: list[float] = score.tolist()
         trained = [tokens for sample in samples if (tokens := self._trained_tokens(sample))]
         self.window_tokens = sum(trained)
         """Trained tokens of all ranks: what the mean is taken over."""
@@ -173,8 +177,7 @@ class BatchLoss:
         teacher_logp = old_logp.clone()
         scores = []
         for row, item in enumerate(batch):
-            score = self._samples[item.index].score if item.index >= 0 else None
-            scores.append(score or 0)
+            scores.append(self._scores[item.index] if item.index >= 0 else 0.0)
             if item.index >= 0 and (teacher := self._teacher.get(item.index)) is not None:
                 teacher_logp[row, : len(teacher)] = teacher
         score = torch.tensor(scores, dtype=old_logp.dtype, device=self._device)

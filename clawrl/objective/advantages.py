@@ -55,7 +55,7 @@ def combined_advantage(
         A[b, t] = w_binary * score[b] + w_opd * clip((teacher_logp - policy_logp)[b, t], ±opd_clip)
 
     Args:
-        score: [B] in {-1, 0, +1}; 0 where the judge abstained.
+        score: [B] in {-1, 0, +1}, or centred; 0 where the judge abstained.
         teacher_logp: [B, T] nats, the reply's tokens given prompt and hint; equal to `policy_logp`
             where there is no hint.
         policy_logp: [B, T] nats, the reply's tokens given the prompt alone.
@@ -75,6 +75,27 @@ def combined_advantage(
     gap = hindsight_gap(teacher_logp, policy_logp, mask, clip=opd_clip)  # [B, T]
     require_same_shape(score=score, samples=mask[:, 0])
     return (w_binary * score[:, None] + w_opd * gap).masked_fill(~mask, 0.0).detach()
+
+
+def centred_scores(score: Tensor) -> Tensor:
+    """Each verdict less the mean of the batch's *other* verdicts.
+
+    A batch whose verdicts are all equal says nothing about which replies were better: uncentred it
+    would push every sampled token the same way. The mean leaves the sample itself out, so that the
+    policy gradient's expectation stays what it was (a baseline that does not depend on the action).
+
+    Args:
+        score: [S] in {-1, 0, +1}, the whole batch over all ranks; 0 (abstained, unrelated) is no
+            verdict, counts in no mean and stays 0. A verdict alone in its batch stays as it is.
+
+    Returns:
+        [S].
+
+    Source: the leave-one-out baseline of REINFORCE, as in arXiv:2402.14740.
+    """
+    given = score != 0
+    others = (given.sum() - 1).clamp(min=1)
+    return torch.where(given, score - (score.sum() - score) / others, torch.zeros_like(score))
 
 
 def group_advantage(reward: Tensor, group: Tensor) -> tuple[Tensor, Tensor]:

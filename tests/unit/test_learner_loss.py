@@ -96,15 +96,17 @@ def test_the_loss_agrees_with_a_plain_loop_over_the_models_own_logits(model_path
 
 
 @pytest.mark.parametrize("aggregation", ["sequence_mean", "token_mean"])
+@pytest.mark.parametrize("baseline", ["none", "batch"])
 @pytest.mark.parametrize("double", [True, False])
 def test_splitting_a_batch_into_1_4_or_16_micro_batches_gives_the_same_gradient(
-    model_path, aggregation, double
+    model_path, aggregation, baseline, double
 ):
     samples = uneven_samples(16)
     gradients = []
     for count, budget in [(1, 10_000), (4, 200), (16, 1)]:
         config = make_config(
-            learner={"micro_batch_tokens": budget}, objective={"aggregation": aggregation}
+            learner={"micro_batch_tokens": budget},
+            objective={"aggregation": aggregation, "baseline": baseline},
         )
         policy = make_policy(model_path, config, double=double)
         loss = run_backward(policy, samples, config)

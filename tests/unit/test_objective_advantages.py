@@ -3,7 +3,12 @@ import statistics
 import pytest
 import torch
 
-from clawrl.objective.advantages import combined_advantage, group_advantage, hindsight_gap
+from clawrl.objective.advantages import (
+    centred_scores,
+    combined_advantage,
+    group_advantage,
+    hindsight_gap,
+)
 from clawrl.objective.rewards import step_rewards
 
 
@@ -64,6 +69,26 @@ def test_the_bound_holds_the_hindsight_and_not_the_verdict():
         torch.tensor([-1.0]), torch.tensor([[9.0, -9.0]]), torch.zeros(1, 2), mask, opd_clip=2.0
     )
     assert got.tolist() == [[1.0, -3.0]]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_verdict_is_centred_by_the_mean_of_the_others(seed):
+    make = torch.Generator().manual_seed(seed)
+    scores = torch.randint(-1, 2, (16,), generator=make).double()
+    for index, got in enumerate(centred_scores(scores).tolist()):
+        others = [s for i, s in enumerate(scores.tolist()) if s and i != index]
+        expected = scores[index].item() - statistics.mean(others) if scores[index] else 0.0
+        assert abs(got - expected) < 1e-10
+
+
+def test_equal_verdicts_say_nothing_about_which_reply_was_better():
+    assert centred_scores(torch.tensor([-1.0, 0.0, -1.0, -1.0])).tolist() == [0, 0, 0, 0]
+
+
+def test_a_verdict_alone_in_its_batch_stays_as_it_is():
+    assert centred_scores(torch.tensor([0.0, -1.0, 0.0])).tolist() == [0, -1, 0]
+    assert centred_scores(torch.tensor([1.0])).tolist() == [1]
+    assert centred_scores(torch.tensor([0.0, 0.0])).tolist() == [0, 0]
 
 
 def test_every_shape_is_listed_when_they_disagree():
