@@ -1,0 +1,107 @@
+"""What a model can be measured on, and the record of one measured reply.
+
+A task is one small file, `conf/task/NAME.yaml`: its `_target_` names a `Task`, the other keys are
+that class's own. The runner (`clawrl.eval.runner`) draws what is missing, keeps every generation,
+and asks the task for its summary; a task never keeps state between two draws.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import Field
+
+from clawrl.config import schema
+from clawrl.eval.statistics import Estimate
+from clawrl.protocols import Engine
+from clawrl.records.nouns import Line
+
+Status = Literal["ok", "truncated", "refused", "unparsable", "empty", "error"]
+"""How a reply ended: only `ok` and `truncated` can be right; the others are counted apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One thing to measure on: a problem, a labelled next state, an environment's task."""
+
+    item_id: str
+    question: str
+    answer: str
+    """What is right, as text."""
+    extra: dict[str, Any]
+    """What else the task's own class needs of it."""
+
+
+class Generation(Line):
+    """One draw for one item: what the model said and what it scored. Nothing else is derived."""
+
+    item_id: str
+    sample: int
+    """Which of the item's draws, from 0."""
+    seed: int
+    question: str
+    answer: str
+    text: str
+    finish_reason: str | None = None
+    tokens: int = 0
+    status: Status = "ok"
+    parsed: str | None = None
+    """The answer that was read out of the text; None: there was none to read."""
+    scores: dict[str, float] = Field(default_factory=dict)
+    """By name, each 0 to 1; the task's `metric` is one of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """One generation that is to be made."""
+
+    item: Item
+    sample: int
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What a task draws with."""
+
+    engine: Engine
+    """Serves the measured model."""
+    sampling: schema.Sampling
+    template_kwargs: dict[str, Any]
+
+
+class Task(ABC):
+    """Something to measure a model on."""
+
+    name: str
+    description: str
+    """One line, for `--task list`."""
+    metric: str
+    """The score that is reported first, compared by `clawrl compare`, and used in avg@n."""
+    samples: int
+    """Draws for each item where the user names none."""
+    sampling: schema.Sampling
+    """What it is drawn with where the user says nothing."""
+
+    @abstractmethod
+    def items(self, data: schema.Data) -> list[Item]:
+        """What is measured on, always the same and in the same order. Raises DataError."""
+
+    @abstractmethod
+    def digest(self, items: Sequence[Item]) -> str:
+        """sha256 of all that decides a score besides model and sampling: items, prompt, rules."""
+
+    @abstractmethod
+    async def draw(self, draw: Draw, setting: Setting) -> Generation:
+        """Ask once and score the reply.
+
+        Raises:
+            EngineError: the engine failed; the runner stops, and a second call goes on.
+        """
+
+    @abstractmethod
+    def summary(self, generations: Sequence[Generation]) -> dict[str, Estimate | float]:
+        """The task's numbers by name, such as `avg@4`, `pass@4`, `majority@4`, `truncated`."""
