@@ -146,6 +146,11 @@ class Objective(Section):
     """Weight of the token-level hindsight signal."""
     opd_clip: float | None = Field(default=None, gt=0)
     """Bound of the hindsight signal per token, in nats; None: no bound."""
+    opd_over: Literal["sampled", "vocabulary"] = "sampled"
+    """The hindsight signal of the sampled token alone (the paper), or its mean over all tokens that
+    could have been sampled: the same gradient without the sampling's noise."""
+    opd_kept: int = Field(default=64, ge=1)
+    """`vocabulary`: the teacher's most likely tokens that count one by one; others as one."""
     clip_low: float = Field(default=0.2, gt=0, lt=1)
     """Largest fall of the ratio that still carries gradient."""
     clip_high: float = Field(default=0.28, gt=0)

@@ -33,23 +33,28 @@ class ReplyLogp(nn.Module):
                 )
 
     def forward(
-        self, input_ids: Tensor, positions: Tensor, targets: Tensor, temperature: Tensor
-    ) -> Tensor:
+        self, input_ids: Tensor, positions: Tensor, targets: Tensor | int, temperature: Tensor
+    ) -> Any:
         """Log-probabilities of the targets.
 
         Args:
             input_ids: [B, L], padded on the right.
             positions: [N] indices into the B x L hidden states.
-            targets: [N] token ids, each predicted from its position.
+            targets: [N, K] token ids, each predicted from its row's position; or an int K for the
+                K most likely ones.
             temperature: [N] by which the logits are divided, as the sampler did.
 
         Returns:
-            [N] float32, nats.
+            [N, K] float32, nats; for the most likely ones a pair of [N, K] ids and [N, K] nats.
         """
         causal = causal_model(self.model)
         hidden = causal.base_model(input_ids=input_ids, use_cache=False).last_hidden_state
         hidden = hidden.flatten(0, 1).index_select(0, positions)  # [N, H]
         head = cast("nn.Module", causal.get_output_embeddings())
+        if isinstance(targets, int):
+            parts = self._parts(hidden, temperature)
+            found = [_top(head, states, heat, targets) for states, heat in parts]
+            return torch.cat([ids for ids, _ in found]), torch.cat([logp for _, logp in found])
         if len(targets) <= self.chunk_tokens or not torch.is_grad_enabled():
             parts = [_token_logp(head, *part) for part in self._parts(hidden, targets, temperature)]
         else:
@@ -64,11 +69,23 @@ class ReplyLogp(nn.Module):
 
 
 def _token_logp(head: nn.Module, hidden: Tensor, targets: Tensor, temperature: Tensor) -> Tensor:
-    """[n] log-probabilities from [n, H] hidden states; the softmax is in float32 (or float64)."""
+    """[n, K] log-probabilities of [n, K] ids from [n, H] hidden states."""
+    logits = _logits(head, hidden, temperature)
+    return logits.gather(1, targets) - logits.logsumexp(dim=1, keepdim=True)
+
+
+def _top(head: nn.Module, hidden: Tensor, temperature: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """[n, K] ids of the most likely tokens and [n, K] their log-probabilities."""
+    logits = _logits(head, hidden, temperature)
+    best = logits.topk(min(count, logits.shape[1]), dim=1)
+    return best.indices, best.values - logits.logsumexp(dim=1, keepdim=True)
+
+
+def _logits(head: nn.Module, hidden: Tensor, temperature: Tensor) -> Tensor:
+    """[n, V] divided by the temperature, in float32 (or float64)."""
     logits = head(hidden)
     logits = logits if logits.dtype == torch.float64 else logits.float()
-    logits = logits / temperature[:, None]  # [n, V]
-    return -nn.functional.cross_entropy(logits, targets, reduction="none")
+    return logits / temperature[:, None]
 
 
 def causal_model(model: nn.Module) -> Any:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from clawrl.config import schema
 from clawrl.learner.batch import Collated, MicroBatch, Scored, collate, plans, share_out
+from clawrl.learner.hindsight import VocabularyHindsight
 from clawrl.learner.measures import Measures
 from clawrl.learner.place import Place
 from clawrl.learner.policy import Policy
@@ -76,6 +77,11 @@ class BatchLoss:
         hinted = [[h for item in share if (h := self._hinted(item))] for share in shares]
         self._hinted_batches = plans(hinted, budget_tokens=budget)[place.rank]
         self._teacher: dict[int, Tensor] = {}
+        self._vocabulary = (
+            VocabularyHindsight(config.objective)
+            if config.objective.opd_over == "vocabulary"
+            else None
+        )
         self._reference: list[Tensor] = []
         self.before: list[Before] = []
         """What each micro-batch keeps; filled by the first `backward`."""
@@ -94,7 +100,11 @@ class BatchLoss:
         """Score the replies after their hints by the policy as it is now, and by the reference."""
         with self._policy.evaluating():
             for batch in self._hinted_batches:
-                logp = self._policy.logp(collate(batch, self._device))
+                tensors = collate(batch, self._device)
+                if self._vocabulary is not None:
+                    self._vocabulary.ask(batch, tensors, self._policy)
+                    continue
+                logp = self._policy.logp(tensors)
                 lengths = [len(item.reply_ids) for item in batch]
                 for item, part in zip(batch, logp.split(lengths), strict=True):
                     self._teacher[item.index] = part
@@ -116,7 +126,11 @@ class BatchLoss:
 
     def _micro_batch_loss(self, index: int, batch: MicroBatch) -> Tensor:
         tensors = collate(batch, self._device)
-        policy_logp = tensors.padded(self._policy.logp(tensors))  # [B, T]
+        ids = tensors.targets[:, None]
+        if self._vocabulary is not None:
+            ids = self._vocabulary.targets(batch, tensors)
+        logp = self._policy.logp_of(tensors, ids)  # [N, 1 + K]
+        policy_logp = tensors.padded(logp[:, 0])  # [B, T]
         mask = tensors.mask & self._rows_trained(batch)[:, None]
         behaviour_logp = self._behaviour(batch, tensors)
         first_step = len(self.before) == index
@@ -135,6 +149,11 @@ class BatchLoss:
             clip_high=objective.clip_high,
             truncate_weight=objective.truncate_weight,
         )
+        if self._vocabulary is not None:
+            expected, size = self._vocabulary.loss(index, batch, tensors, logp)
+            token_loss = token_loss + self._objective.w_opd * tensors.padded(expected)
+            if first_step:
+                self.measures.add(opd_abs=objective.w_opd * tensors.padded(size)[mask])
         if self._reference:
             divergence = k2_kl(policy_logp, self._reference[index])
             token_loss = token_loss + objective.kl_beta * divergence

@@ -58,8 +58,17 @@ class Policy:
 
     def logp(self, batch: Collated) -> Tensor:
         """[N] log-probabilities of a micro-batch's reply tokens, nats."""
+        return self.logp_of(batch, batch.targets[:, None])[:, 0]
+
+    def logp_of(self, batch: Collated, ids: Tensor) -> Tensor:
+        """[N, K] log-probabilities, nats, of [N, K] ids in the places of the reply tokens."""
         with self._place.autocast():
-            return self.module(batch.input_ids, batch.positions, batch.targets, batch.temperature)
+            return self.module(batch.input_ids, batch.positions, ids, batch.temperature)
+
+    def most_likely(self, batch: Collated, count: int) -> tuple[Tensor, Tensor]:
+        """[N, K] the `count` most likely ids in each place, and [N, K] their nats."""
+        with self._place.autocast():
+            return self.module(batch.input_ids, batch.positions, count, batch.temperature)
 
     @torch.no_grad()
     def reference_logp(self, batch: Collated) -> Tensor:
@@ -70,8 +79,8 @@ class Policy:
                 return self.logp(batch)
         with self._place.autocast():
             return self.reference(
-                batch.input_ids, batch.positions, batch.targets, batch.temperature
-            )
+                batch.input_ids, batch.positions, batch.targets[:, None], batch.temperature
+            )[:, 0]
 
     @contextmanager
     def evaluating(self) -> Generator[None]:

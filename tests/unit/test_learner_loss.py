@@ -96,17 +96,19 @@ def test_the_loss_agrees_with_a_plain_loop_over_the_models_own_logits(model_path
 
 
 @pytest.mark.parametrize("aggregation", ["sequence_mean", "token_mean"])
-@pytest.mark.parametrize("baseline", ["none", "batch"])
+@pytest.mark.parametrize(
+    "signal", [{"baseline": "none"}, {"baseline": "batch"}, {"opd_over": "vocabulary"}]
+)
 @pytest.mark.parametrize("double", [True, False])
 def test_splitting_a_batch_into_1_4_or_16_micro_batches_gives_the_same_gradient(
-    model_path, aggregation, baseline, double
+    model_path, aggregation, signal, double
 ):
     samples = uneven_samples(16)
     gradients = []
     for count, budget in [(1, 10_000), (4, 200), (16, 1)]:
         config = make_config(
             learner={"micro_batch_tokens": budget},
-            objective={"aggregation": aggregation, "baseline": baseline},
+            objective={"aggregation": aggregation, **signal},
         )
         policy = make_policy(model_path, config, double=double)
         loss = run_backward(policy, samples, config)
@@ -114,6 +116,49 @@ def test_splitting_a_batch_into_1_4_or_16_micro_batches_gives_the_same_gradient(
         gradients.append(gradient(policy))
     assert relative(gradients[1], gradients[0]) < (1e-12 if double else 1e-6)
     assert relative(gradients[2], gradients[0]) < (1e-12 if double else 1e-6)
+
+
+@pytest.mark.parametrize("kept", [1, 5, 10_000])
+def test_the_signal_over_the_vocabulary_agrees_with_a_plain_loop(model_path, kept):
+    config = make_config(
+        objective={"w_binary": 0, "w_opd": 1.5, "opd_over": "vocabulary", "opd_kept": kept}
+    )
+    samples = [s.model_copy(update={"temperature": 0.5}) for s in uneven_samples(6)]
+    policy = make_policy(model_path, config)
+    run_backward(policy, samples, config)
+    model = AutoModelForCausalLM.from_pretrained(model_path, dtype=torch.float64)
+    loss = 0.0
+    for sample in samples:
+        if sample.hinted_prompt_ids is None:
+            continue
+        places = range(-len(sample.reply_ids) - 1, -1)
+        plain = model(torch.tensor([sample.prompt_ids + sample.reply_ids])).logits[0] / 0.5
+        hinted = model(torch.tensor([sample.hinted_prompt_ids + sample.reply_ids])).logits[0] / 0.5
+        for place in places:
+            new = plain[place].softmax(0)
+            with torch.no_grad():
+                teacher = hinted[place].softmax(0)
+                best = teacher.topk(min(kept, len(teacher))).indices
+                rest = torch.ones_like(new, dtype=torch.bool).index_fill(0, best, False)
+                gap = (teacher / new).log()
+                gap[rest] = (teacher[rest].sum() / new[rest].sum()).log()
+            loss = loss - 1.5 * (new * gap).sum() / len(sample.reply_ids) / len(samples)
+    loss.backward()
+    expected = torch.cat([parameter.grad.flatten() for parameter in model.parameters()])
+    assert relative(gradient(policy), expected) < 1e-6
+
+
+def test_over_the_vocabulary_too_the_second_step_looks_back_to_before_the_first(model_path):
+    config = make_config(objective={"w_binary": 0, "opd_over": "vocabulary"})
+    policy = make_policy(model_path, config)
+    loss = run_backward(policy, uneven_samples(4), config)
+    first = gradient(policy).clone()
+    with torch.no_grad():
+        for parameter in policy.trained().values():
+            parameter.add_(0.05 * torch.sign(parameter.grad), alpha=-1)
+            parameter.grad = None
+    loss.backward()
+    assert gradient(policy).norm() < first.norm()  # what has moved enough is clipped
 
 
 @pytest.mark.parametrize("ranks", [2, 5, 16, 20])
