@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
+from clawrl.eval.measurement import MeasuredReply, Measurement
 from clawrl.records.nouns import Feedback, Interaction, Sampling, Usage, Weights
 
 _numbers = itertools.count(1)
@@ -43,3 +45,36 @@ def make_feedback(interaction: Interaction | None = None, **changes: Any) -> Fee
         "content": "Please write it without the list.",
     }
     return Feedback(**(fields | changes))
+
+
+def make_measurement(version: int, scores: Sequence[float], **changes: Any) -> Measurement:
+    """One reply with each score to problems p0, p1, ...; the rule passes from 0.5 on."""
+    replies = [
+        MeasuredReply(
+            problem_id=f"p{number}",
+            question="What is 12 + 7?",
+            answer="19",
+            repeat=0,
+            seed=number,
+            text="It is 19.",
+            finish_reason="stop",
+            tokens=4,
+            checks={"plain": score >= 0.5},
+            score=score,
+            reference_rule=score >= 0.5,
+            distinct_bigrams=1.0,
+            final_number=True,
+            correct=True,
+        )
+        for number, score in enumerate(scores)
+    ]
+    fields: dict[str, Any] = {
+        "version": version,
+        "taste": "student",
+        "metric": "naturalness",
+        "wants": {"plain": "no list and no bold text"},
+        "temperature": 0.7,
+        "max_tokens": 128,
+        "replies": replies,
+    }
+    return Measurement(**(fields | changes))

@@ -24,6 +24,8 @@ app = typer.Typer(
 )
 model_app = typer.Typer(no_args_is_help=True, help="Models on this machine.")
 app.add_typer(model_app, name="model")
+report_app = typer.Typer(no_args_is_help=True, help="What came out of runs.")
+app.add_typer(report_app, name="report")
 
 Overrides = Annotated[
     list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help=OVERRIDES_HELP)
@@ -88,7 +90,7 @@ def train(
 
       clawrl train recipe=student_persona learner.lr=3e-6 objective=opd
 
-      clawrl train -m objective=binary,opd,combined seed=1,2,3
+      clawrl train -m objective=binary,opd,combined seed=1,2,3 run=NAME
 
       clawrl train --resume runs/student_persona-20260101-120000
     """
@@ -126,45 +128,98 @@ def collect(
 def judge(
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="The run folder.")],
     overrides: Overrides = None,
+    name: Annotated[
+        str | None,
+        typer.Option("--judge", metavar="NAME", help="Another judge; short for judge=NAME."),
+    ] = None,
     fresh: Annotated[
         bool,
         typer.Option(
             "--fresh", help="Ask the judge again where a recorded vote could be replayed."
         ),
     ] = False,
+    config_dir: ConfigDir = None,
     trust: Trust = False,
 ) -> None:
     """Judge a recorded run: next states become verdicts and samples.
 
     A run that was judged before is judged into a new folder beside it. Votes of a language model
-    are replayed from the record unless --fresh is given.
+    are replayed from the record where the judge is the same, unless --fresh is given.
 
-    Example: clawrl judge runs/NAME judge=cues
+    Examples:
+      clawrl judge runs/NAME
+
+      clawrl judge runs/NAME --judge prm judge.model=Qwen/Qwen3-4B objective=opd
     """
     from clawrl.cli import run
 
-    run.judge(folder, overrides or [], fresh=fresh, trust=trust)
+    run.judge(folder, overrides or [], name=name, fresh=fresh, config_dir=config_dir, trust=trust)
+
+
+@app.command()
+def replay(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="The run folder.")],
+    records: Annotated[
+        bool,
+        typer.Option("--records", help="Only verdicts and samples: seconds, nothing is trained."),
+    ] = False,
+) -> None:
+    """Show that a run's records make the run again, bit for bit, on the CPU.
+
+    Cues are read anew and recorded votes counted again, samples assembled again, and the ledger's
+    batches trained again. The run stays as it is. Exits with 1 and the first difference if there
+    is one.
+
+    Example: clawrl replay runs/NAME
+    """
+    from clawrl.cli import replaying
+
+    replaying.replay(folder, records=records)
 
 
 @app.command("eval")
 def evaluate(
     overrides: Overrides = None,
-    folder: Annotated[
-        Path | None, typer.Option("--run", metavar="RUN", help="Measure a run's newest weights.")
+    task: Annotated[
+        str | None,
+        typer.Option("--task", metavar="NAME", help="What to measure; `list` describes all."),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            metavar="MODEL",
+            help="A folder, hub id, known name, RUN, RUN@VERSION, or the URL of a server.",
+        ),
+    ] = None,
+    samples: Annotated[int | None, typer.Option("--n", min=1, help="Replies to each item.")] = None,
+    data: Annotated[
+        Path | None, typer.Option("--data", metavar="FILE", help="Short for data.path=FILE.")
     ] = None,
     as_json: Json = False,
     config_dir: ConfigDir = None,
 ) -> None:
-    """Measure how much first replies are to the persona's taste, on fixed problems.
+    """Measure a model on a task; without one, on the recipe's persona taste.
+
+    Every reply is kept below runs/evals. A stopped evaluation goes on where it was, a complete one
+    is read again. The key of a server at a URL is read from CLAWRL_API_KEY.
 
     Examples:
-      clawrl eval recipe=student_persona
+      clawrl eval --task list
 
-      clawrl eval --run runs/NAME
+      clawrl eval --task aime24 --model smollm2-135m --n 4
+
+      clawrl eval --task gsm8k --model runs/NAME@6 data.path=gsm8k_test.jsonl
+
+      clawrl eval --task math500 --model http://127.0.0.1:8000 sampling.max_tokens=4096
+
+      clawrl eval --model runs/NAME
     """
-    from clawrl.cli import run
+    from clawrl.cli import evaluating
 
-    run.evaluate(overrides or [], folder=folder, as_json=as_json, config_dir=config_dir)
+    evaluating.evaluate(
+        evaluating.Options(overrides or [], task, model, samples, data, as_json, config_dir)
+    )
 
 
 @app.command()
@@ -195,17 +250,63 @@ def doctor(
     checkup.run(overrides or [], config_dir=config_dir, as_json=as_json)
 
 
-@app.command()
-def report(
+@report_app.command("run")
+def report_run(
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="The run folder.")],
 ) -> None:
     """Write a run's report again: report.md and the learning curve.
 
-    Example: clawrl report runs/NAME
+    Example: clawrl report run runs/NAME
     """
-    from clawrl.cli import run
+    from clawrl.cli import reporting
 
-    run.report(folder)
+    reporting.report_run(folder)
+
+
+@report_app.command("paper")
+def report_paper(
+    folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="The run folders.")],
+    markdown: Annotated[
+        Path | None, typer.Option("--markdown", metavar="FILE", help="Write the table there too.")
+    ] = None,
+) -> None:
+    """Print the paper's personalization table, made of your runs, beside the published numbers.
+
+    Example: clawrl report paper runs/NAME/*
+    """
+    from clawrl.cli import reporting
+
+    reporting.report_paper(folders, markdown=markdown)
+
+
+@app.command()
+def compare(
+    runs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN...",
+            help="RUN, RUN@VERSION, a folder below runs/evals, or wandb:ENTITY/PROJECT/RUN_ID.",
+        ),
+    ],
+    out_dir: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Where compare.md and compare.png go."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Say which run is better than the first, and how sure that is.
+
+    Scores are compared in pairs, the same problems on both sides. Runs that differ in their seed
+    alone are pooled.
+
+    Examples:
+      clawrl compare runs/NAME@0 runs/NAME@8
+
+      clawrl compare runs/NAME/objective=binary,seed=* runs/NAME/objective=opd,seed=*
+    """
+    from clawrl.cli import comparing
+
+    comparing.compare_runs(runs, out_dir=out_dir, as_json=as_json)
 
 
 @model_app.command("prepare")

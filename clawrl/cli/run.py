@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from clawrl.cli.screen import err, out, short
 from clawrl.config import compose as composing
 from clawrl.config.schema import Config
 from clawrl.errors import ClawRLError, ConfigError, UserError, first_error
 from clawrl.loop.display import Display, StatusLine
 from clawrl.records.folder import RunFolder
-
-out = Console()
-err = Console(stderr=True)
 
 
 def train(
@@ -43,26 +38,25 @@ def train(
             "--resume goes on with a run, --from trains on its records: give one of them"
         )
     if multirun:
-        _sweep(overrides, config_dir)
+        if resume is not None or source is not None or cfg:
+            raise UserError("-m makes runs of its own: leave out --resume, --from and --cfg")
+        _sweep(overrides, config_dir, dry_run=dry_run)
         return
-    if resume is not None:
-        folder = RunFolder.open(resume)
-        config = composing.load(folder.config, overrides)
-    elif source is not None:
-        folder = RunFolder.open(source)
-        config = composing.load(folder.config, overrides)
+    recorded = resume or source
+    if recorded is not None:
+        folder = RunFolder.open(recorded)
+        config = composing.load(folder.config, overrides, config_dir=config_dir)
     else:
-        config = _compose(overrides, config_dir)
-        folder = RunFolder((Path(config.runs_dir) / (config.run or _run_name(config))).absolute())
+        config = compose(overrides, config_dir)
+        folder = RunFolder((Path(config.runs_dir) / (config.run or run_name(config))).absolute())
     if cfg:
         print(composing.dump(config), end="")
     elif dry_run:
         show_plan(config, folder.root)
     elif source is not None:
-        _store(config, folder)
         from clawrl.loop.offline import train_offline
 
-        _supervise(lambda display: train_offline(config, folder, display))
+        supervise(lambda display: train_offline(config, folder, display))
     else:
         if resume is None:
             create_run(config, folder)
@@ -79,15 +73,15 @@ def _train_live(config: Config, folder: RunFolder, *, trusted: bool) -> None:
     log_to(folder.logs / "supervisor.log")
     state = RunState(
         name=config.recipe,
-        folder=_short(folder.root),
+        folder=short(folder.root),
         target=config.loop.updates,
         batch_samples=config.learner.batch_samples,
     )
-    how = f"clawrl train --resume {_short(folder.root)}"
+    how = f"clawrl train --resume {short(folder.root)}"
     try:
         with Display(state, err) as display:
             training = Training(config, folder, display, trusted=trusted)
-            _run_until_signal(training.run(), training.request_stop)
+            run_until_signal(training.run(), training.request_stop)
             display.save_svg(folder.root / "display.svg")
     except Stopped as stopped:
         err.print(
@@ -97,100 +91,77 @@ def _train_live(config: Config, folder: RunFolder, *, trusted: bool) -> None:
     except UserError:
         raise
     except ClawRLError as error:
-        raise ClawRLError(f"{error} (logs: {_short(folder.logs)})") from error
-    report(folder.root)
+        raise ClawRLError(f"{error} (logs: {short(folder.logs)})") from error
+    from clawrl.cli.reporting import report_run
+
+    report_run(folder.root)
 
 
 def collect(overrides: list[str], *, turns: int, cfg: bool, config_dir: Path | None) -> None:
     """`clawrl collect`."""
-    config = _compose(overrides, config_dir)
+    config = compose(overrides, config_dir)
     if cfg:
         print(composing.dump(config), end="")
         return
     from clawrl.loop.offline import collect_turns
 
-    folder = RunFolder((Path(config.runs_dir) / (config.run or _run_name(config))).absolute())
+    folder = RunFolder((Path(config.runs_dir) / (config.run or run_name(config))).absolute())
     create_run(config, folder)
-    _supervise(lambda display: collect_turns(config, folder, display, turns=turns))
-    out.print(_short(folder.root), soft_wrap=True)
+    supervise(lambda display: collect_turns(config, folder, display, turns=turns))
+    out.print(short(folder.root), soft_wrap=True)
 
 
-def judge(path: Path, overrides: list[str], *, fresh: bool, trust: bool) -> None:
-    """`clawrl judge RUN`."""
+def judge(
+    path: Path,
+    overrides: list[str],
+    *,
+    name: str | None,
+    fresh: bool,
+    config_dir: Path | None,
+    trust: bool,
+) -> None:
+    """`clawrl judge RUN`. `name` is short for the override `judge=NAME`."""
     from clawrl.loop.offline import judge_run
 
+    given = [
+        override for override in overrides if override.startswith(("judge=", "judge._target_"))
+    ]
+    if name is not None and given:
+        raise UserError(f"--judge {name} and {given[0]} both name the judge: give one of them")
+    if name is not None:
+        given = [f"judge={name}"]
+        overrides = [*given, *overrides]
     folder = RunFolder.open(path)
-    config = composing.load(folder.config, overrides)
+    config = composing.load(folder.config, overrides, config_dir=config_dir)
     results: list[RunFolder] = []
 
     async def work(display: StatusLine) -> None:
         results.append(
-            await judge_run(config, folder, display, fresh=fresh, trusted=trust or bool(overrides))
+            await judge_run(config, folder, display, fresh=fresh, trusted=trust or bool(given))
         )
 
-    _supervise(work)
+    supervise(work)
     samples = list(results[0].samples.read())
     accepted = sum(sample.accepted for sample in samples)
     err.print(f"{len(samples)} turns judged, {accepted} accepted as samples")
-    out.print(_short(results[0].root), soft_wrap=True)
-
-
-def evaluate(
-    overrides: list[str], *, folder: Path | None, as_json: bool, config_dir: Path | None
-) -> None:
-    """`clawrl eval`."""
-    from clawrl.loop.offline import measure_once
-
-    if folder is not None:
-        run = RunFolder.open(folder)
-        config = composing.load(run.config, overrides)
-    else:
-        config = _compose(overrides, config_dir)
-        run = RunFolder(
-            (Path(config.runs_dir) / (config.run or f"eval-{_run_name(config)}")).absolute()
-        )
-        create_run(config, run)
-    found: list[Any] = []
-
-    async def work(display: StatusLine) -> None:
-        found.append(await measure_once(config, run, display))
-
-    _supervise(work)
-    metrics = found[0].metrics()
-    if as_json:
-        print(json.dumps({"run": str(run.root), "version": found[0].version, **metrics}))
-        return
-    table = Table("measure", "value", title=f"version {found[0].version}")
-    for name, value in metrics.items():
-        table.add_row(escape(name), f"{value:.3f}")
-    out.print(table)
+    out.print(short(results[0].root), soft_wrap=True)
 
 
 def serve(overrides: list[str], *, cfg: bool, config_dir: Path | None) -> None:
     """`clawrl serve`."""
-    config = _compose(overrides, config_dir)
+    config = compose(overrides, config_dir)
     if cfg:
         print(composing.dump(config), end="")
         return
     from clawrl.loop.serving import Serving
 
     folder = RunFolder(
-        (Path(config.runs_dir) / (config.run or f"serve-{_run_name(config)}")).absolute()
+        (Path(config.runs_dir) / (config.run or f"serve-{run_name(config)}")).absolute()
     )
     create_run(config, folder)
     with StatusLine(err) as display:
         serving = Serving(config, folder, display)
-        _run_until_signal(serving.run(), serving.request_stop)
-
-
-def report(path: Path) -> None:
-    """`clawrl report RUN`, and the end of every training."""
-    from clawrl.eval.report import summary_table, write_report
-
-    folder = RunFolder.open(path)
-    written = write_report(folder)
-    out.print(summary_table(folder))
-    err.print(f"report: {_short(written)}", soft_wrap=True)
+        run_until_signal(serving.run(), serving.request_stop)
 
 
 def prepare(name: str) -> None:
@@ -230,7 +201,7 @@ def create_run(config: Config, folder: RunFolder) -> None:
     if folder.config.exists():
         raise UserError(
             f"{folder.root}: this run exists; choose another run=NAME or go on with "
-            f"`clawrl train --resume {_short(folder.root)}`"
+            f"`clawrl train --resume {short(folder.root)}`"
         )
     try:
         folder.root.mkdir(parents=True, exist_ok=True)
@@ -245,37 +216,31 @@ def _store(config: Config, folder: RunFolder) -> None:
     folder.config.write_text(composing.dump(config))
 
 
-def _compose(overrides: list[str], config_dir: Path | None) -> Config:
+def compose(overrides: list[str], config_dir: Path | None) -> Config:
+    """One configuration. Raises ConfigError also for a comma list, which asks for several."""
     lists = [override for override in overrides if len(composing.sweep([override])) > 1]
     if lists:
         raise ConfigError(lists[0].partition("=")[0], "a comma list is for sweeps: add -m")
     return composing.compose(overrides, config_dir=config_dir)
 
 
-def _sweep(overrides: list[str], config_dir: Path | None) -> None:
-    points = composing.sweep(overrides)
-    for point in points:  # a mistake in the last one shows before the first one runs
-        composing.compose(point, config_dir=config_dir)
-    varied = [i for i in range(len(overrides)) if len({point[i] for point in points}) > 1]
-    failed = 0
-    for number, point in enumerate(points, start=1):
-        label = ", ".join(point[i] for i in varied) or "(one point)"
-        err.rule(escape(f"{number}/{len(points)}  {label}"))
-        extra = ["--config-dir", str(config_dir)] if config_dir else []
-        done = subprocess.run([sys.executable, "-m", "clawrl.cli.main", "train", *point, *extra])
-        if done.returncode == 130:
-            sys.exit(130)
-        failed += done.returncode != 0
-    if failed:
-        raise ClawRLError(f"{failed} of {len(points)} runs of the sweep failed")
+def _sweep(overrides: list[str], config_dir: Path | None, *, dry_run: bool) -> None:
+    from clawrl.cli.sweeping import Sweep
+
+    sweep = Sweep.plan(overrides, config_dir)
+    if dry_run:
+        sweep.show()
+    else:
+        sweep.run()
 
 
-def _supervise(work: Callable[[StatusLine], Coroutine[Any, Any, Any]]) -> None:
+def supervise(work: Callable[[StatusLine], Coroutine[Any, Any, Any]]) -> None:
+    """Run what an offline command does, with a status line; Ctrl-C ends it."""
     with StatusLine(err) as display:
-        _run_until_signal(work(display), None)
+        run_until_signal(work(display), None)
 
 
-def _run_until_signal(work: Coroutine[Any, Any, Any], first: Callable[[], None] | None) -> None:
+def run_until_signal(work: Coroutine[Any, Any, Any], first: Callable[[], None] | None) -> None:
     """Run to the end. The first Ctrl-C calls `first`; the second, or without one, cancels."""
 
     async def main() -> None:
@@ -304,13 +269,6 @@ def _run_until_signal(work: Coroutine[Any, Any, Any], first: Callable[[], None] 
         raise first_error(group) from None
 
 
-def _run_name(config: Config) -> str:
-    return f"{config.recipe}-{time.strftime('%Y%m%d-%H%M%S')}"
-
-
-def _short(path: Path) -> str:
-    """Relative to here where that is shorter to type."""
-    try:
-        return str(path.resolve().relative_to(Path.cwd()))
-    except ValueError:
-        return str(path)
+def run_name(config: Config) -> str:
+    """The name of a run that the user gives none: the recipe and the time."""
+    return f"{config.recipe.replace('/', '-')}-{time.strftime('%Y%m%d-%H%M%S')}"

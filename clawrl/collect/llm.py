@@ -24,7 +24,7 @@ _LEAVE = "[LEAVE]"
 
 
 class LlmPersona(Persona):
-    """Plays `persona` (`student`, `teacher`, or a prefix of the user's own prompt files)."""
+    """Plays `persona`: `student`, `teacher`, `assistant`, or a prefix of the user's own prompts."""
 
     def __init__(
         self,

@@ -13,10 +13,9 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-import jsonlines
-
 from clawrl.config import schema
 from clawrl.errors import DataError
+from clawrl.problem_files import HubSet, file_problems, hub_problems, read_failure
 from clawrl.protocols import Problem
 
 _EVAL_SEED = 1_000_000_000
@@ -44,7 +43,7 @@ def training_problems(data: schema.Data) -> Iterator[Problem]:
 
     if data.source == "reasoning_gym":
         return filter(trainable, _generated(data.seed % _EVAL_SEED))
-    rows = _file_rows(data.path, "data.path") if data.source == "file" else _hub(data, "train")
+    rows = file_problems(data.path, "data.path") if data.source == "file" else _hub(data, "train")
     kept = [problem for problem in rows if trainable(problem)]
     if not kept:
         raise DataError("no problem is left to train on once the measured ones are taken out")
@@ -63,7 +62,7 @@ def eval_problems(data: schema.Data) -> list[Problem]:
         return [next(generated) for _ in range(wanted)]
     if data.source == "hub":
         return _first(_hub(data, "test"), wanted, f"the test split of {data.hub_id}")
-    rows = _file_rows(data.eval_path, "data.eval_path")
+    rows = file_problems(data.eval_path, "data.eval_path")
     if data.eval_order is not None:
         rows = _in_order(rows, Path(data.eval_order).expanduser(), wanted)
     return _first(rows, wanted, str(data.eval_path))
@@ -88,54 +87,14 @@ def _normal(question: str) -> str:
 # Local files
 
 
-def _file_rows(path: str | None, key: str) -> list[Problem]:
-    if path is None:
-        raise DataError(f"{key} is not set: name a JSONL file of rows with id, question, answer")
-    file = Path(path).expanduser()
-    problems: dict[str, Problem] = {}
-    try:
-        with jsonlines.open(file) as reader:
-            for line, row in enumerate(_lines(reader, file), start=1):
-                problem = _problem(row, f"{file}:{line}")
-                if problem.problem_id in problems:
-                    raise DataError(f"{file}:{line}: id {problem.problem_id!r} appears twice")
-                problems[problem.problem_id] = problem
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{key}: cannot read {file}: {_reason(error)}") from None
-    if not problems:
-        raise DataError(f"{key}: {file} holds no problems")
-    return list(problems.values())
-
-
-def _lines(reader: jsonlines.Reader, file: Path) -> Iterator[Any]:
-    try:
-        yield from reader
-    except jsonlines.InvalidLineError as error:
-        raise DataError(f"{file}:{error.lineno}: not a line of JSON") from None
-
-
-def _problem(row: Any, where: str) -> Problem:
-    if not isinstance(row, dict):
-        raise DataError(f"{where}: not an object with id, question, answer")
-    texts: list[str] = []
-    for key in ("id", "question", "answer"):
-        if key not in row:
-            raise DataError(f"{where}: {key!r} is missing")
-        value: Any = row[key]
-        if isinstance(value, bool) or not isinstance(value, (str, int)) or not str(value).strip():
-            raise DataError(
-                f"{where}: {key!r} must be a text, or a whole number, that is not empty"
-            )
-        texts.append(str(value).strip())
-    return Problem(*texts)
-
-
 def _in_order(rows: list[Problem], order_file: Path, wanted: int) -> list[Problem]:
     try:
         order: Any = json.loads(order_file.read_text(encoding="utf-8"))["order"]
         ids = [str(problem_id) for problem_id in order[:wanted]]
     except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"data.eval_order: cannot read {order_file}: {_reason(error)}") from None
+        raise DataError(
+            f"data.eval_order: cannot read {order_file}: {read_failure(error)}"
+        ) from None
     except (ValueError, KeyError, TypeError):
         problem = "not JSON with a list 'order' of ids"
         raise DataError(f"data.eval_order: {order_file}: {problem}") from None
@@ -146,38 +105,17 @@ def _in_order(rows: list[Problem], order_file: Path, wanted: int) -> list[Proble
     return [by_id[problem_id] for problem_id in ids]
 
 
-def _reason(error: OSError | UnicodeDecodeError) -> str:
-    return (error.strerror or str(error)) if isinstance(error, OSError) else "not UTF-8 text"
-
-
 # The hub
 
 
 def _hub(data: schema.Data, split: str) -> list[Problem]:
     """A split of a hub data set with `question` and a GSM8K `answer` (the number after ####)."""
-    import datasets
-
-    name = f"{data.hub_id}/{data.hub_config}"
-    datasets.disable_progress_bars()
-    try:
-        rows: Any = datasets.load_dataset(data.hub_id, data.hub_config, split=split)
-    except Exception as error:  # noqa: BLE001 (it raises whatever its many backends raise)
-        first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise DataError(
-            f"data.hub_id: cannot load {name} ({first_line}); without a network use "
-            "data.source=reasoning_gym, or data.source=file with data.path and data.eval_path"
-        ) from None
-    return [
-        _hub_problem(row, f"{name} {split} row {index}", f"{split}-{index}")
-        for index, row in enumerate(rows)
-    ]
-
-
-def _hub_problem(row: dict[str, Any], where: str, problem_id: str) -> Problem:
-    answer = row.get("answer")
-    if isinstance(answer, str):
-        answer = answer.rpartition("####")[2].replace(",", "")
-    return _problem({"id": problem_id, "question": row.get("question"), "answer": answer}, where)
+    return hub_problems(
+        HubSet(id=data.hub_id, config=data.hub_config, split=split),
+        key="data.hub_id",
+        otherwise="without a network use data.source=reasoning_gym, or data.source=file with "
+        "data.path and data.eval_path",
+    )
 
 
 # The generator

@@ -23,6 +23,7 @@ from pydantic import BaseModel, ConfigDict
 from clawrl.collect.filled import filled
 from clawrl.collect.homework import work_on
 from clawrl.protocols import Persona, Problem, Reaction
+from clawrl.tastes.assistant import ASSISTANT
 from clawrl.tastes.student import STUDENT
 from clawrl.tastes.substance import substance_problems
 from clawrl.tastes.taste import Taste
@@ -111,18 +112,25 @@ class ScriptedPersona(Persona):
 class ScriptedStudent(ScriptedPersona):
     """Has homework done, and does not want it to look as if an AI had written it."""
 
-    def __init__(self, *, patience: float = 4.0) -> None:
+    def __init__(self, *, patience: float = 2.0) -> None:
         super().__init__(taste=STUDENT, phrases=read_phrases("student"), patience=patience)
 
 
 class ScriptedTeacher(ScriptedPersona):
     """Has homework commented on, and wants the comments specific and friendly."""
 
-    def __init__(self, *, patience: float = 9.0) -> None:
+    def __init__(self, *, patience: float = 4.0) -> None:
         super().__init__(taste=TEACHER, phrases=read_phrases("teacher"), patience=patience)
 
     def _facts(self, problem: Problem, seed: int) -> dict[str, str]:
         return {"work": work_on(problem, seed).text}
+
+
+class ScriptedAssistant(ScriptedPersona):
+    """A teaching assistant: has problems explained to students, and wants nothing left out."""
+
+    def __init__(self, *, patience: float = 4.0) -> None:
+        super().__init__(taste=ASSISTANT, phrases=read_phrases("assistant"), patience=patience)
 
 
 def read_phrases(name: str) -> Phrases:

@@ -7,6 +7,7 @@ the command line and the user's configuration, not from a run folder, which may 
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator
 from importlib import import_module
 from typing import Any, TypeVar
 
@@ -30,11 +31,12 @@ def build(section: Plugin, kind: type[T], *, key: str, trusted: bool = True, **s
     Raises:
         ConfigError: no such class, not a `kind`, an unknown argument, or not trusted.
     """
-    if not trusted and not section.target.startswith("clawrl."):
+    named = _targets(section.model_dump(by_alias=True))
+    foreign = next((target for target in named if not target.startswith("clawrl.")), None)
+    if not trusted and foreign is not None:
         raise ConfigError(
             f"{key}._target_",
-            f"{section.target} is not clawrl's own and comes from a run folder; "
-            "add --trust to load it",
+            f"{foreign} is not clawrl's own and comes from a run folder; add --trust to load it",
         )
     cls = _locate(section.target, key)
     if not (isinstance(cls, type) and issubclass(cls, kind)):
@@ -60,6 +62,19 @@ def build(section: Plugin, kind: type[T], *, key: str, trusted: bool = True, **s
         return cls(**arguments)
     except (TypeError, ValueError) as error:
         raise ConfigError(key, str(error)) from None
+
+
+def _targets(value: Any) -> Iterator[str]:
+    """Every `_target_` in a section, those of nested sections too."""
+    if isinstance(value, dict):
+        fields: dict[str, Any] = value
+        if "_target_" in fields:
+            yield str(fields["_target_"])
+        value = list(fields.values())
+    if isinstance(value, list):
+        items: list[Any] = value
+        for inner in items:
+            yield from _targets(inner)
 
 
 def _locate(target: str, key: str) -> Any:

@@ -16,12 +16,15 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from pydantic import BaseModel, ValidationError
 
+from clawrl.config.choices import choose, options_of
 from clawrl.config.schema import Config, Plugin
 from clawrl.errors import ConfigError, UserError, nearest
 
 log = logging.getLogger(__name__)
 
 DEFAULT_RECIPE = "student_persona"
+_NO_GROUPS = ("recipes", "task")
+"""Folders beside the groups: what they hold is no part of a configuration."""
 
 
 def config_root() -> Path:
@@ -42,9 +45,7 @@ def compose(overrides: Sequence[str], *, config_dir: Path | None = None) -> Conf
     """
     roots = [config_root() / "conf", *([config_dir] if config_dir else [])]
     recipe, rest = _split_recipe(overrides)
-    recipes = _options(config_root(), "recipes") | (
-        _options(config_dir, "recipes") if config_dir else set()
-    )
+    recipes = _recipes(config_root()) | (_recipes(config_dir) if config_dir else set())
     if recipe not in recipes:
         raise ConfigError("recipe", f"there is no '{recipe}'{nearest(recipe, recipes)}")
     groups = {
@@ -65,13 +66,47 @@ def compose(overrides: Sequence[str], *, config_dir: Path | None = None) -> Conf
     return validate(_hydra_compose(hydra_overrides, roots, config_dir))
 
 
-def load(path: Path, overrides: Sequence[str] = ()) -> Config:
-    """The configuration that a run folder holds, with overrides on top. Raises ConfigError."""
-    stored = OmegaConf.load(path)
+def load(path: Path, overrides: Sequence[str] = (), *, config_dir: Path | None = None) -> Config:
+    """The configuration that a run folder holds, with overrides on top.
+
+    Args:
+        path: the stored configuration.
+        overrides: as typed: `group=option` (see `clawrl.config.choices`), `section.key=value`;
+            options are laid first, in the order in which recipes lay them.
+        config_dir: a folder of the user's own options.
+
+    Raises:
+        ConfigError: an unknown group option or key, a recipe, or a value out of range.
+        UserError: an argument that is no override.
+    """
+    roots = [config_root() / "conf", *([config_dir] if config_dir else [])]
+    groups = {
+        name: options_of(name, roots) for name in _groups(roots) if name in Config.model_fields
+    }
+    choices: list[tuple[str, str]] = []
+    dotted: list[str] = []
     for override in overrides:
-        _require_known_key(_split(override)[0], {})
-    merged = OmegaConf.merge(stored, OmegaConf.from_dotlist(list(overrides)))
+        key, value = _split(override)
+        if "=" not in override:
+            raise UserError(f"{override}: not an override; write it as key=value")
+        if key == "recipe":
+            raise ConfigError("recipe", "a recorded run keeps its own; choose groups or keys")
+        if key in groups and value and not value.startswith(("{", "[")):
+            choices.append((key, value))
+        else:
+            _require_known_key(key, groups)
+            dotted.append(f"{key}={value}")
+    stored = cast("dict[str, Any]", OmegaConf.to_container(OmegaConf.load(path), resolve=False))
+    chosen = choose(stored, sorted(choices, key=lambda c: _rank(c[0], roots[0])), roots)
+    merged = OmegaConf.merge(OmegaConf.create(chosen), OmegaConf.from_dotlist(dotted))
     return validate(cast("dict[str, Any]", OmegaConf.to_container(merged, resolve=True)))
+
+
+def _rank(group: str, root: Path) -> int:
+    """Where a group stands in the primary configuration: what follows lies over what precedes."""
+    entries: Any = OmegaConf.to_container(OmegaConf.load(root / "config.yaml"))
+    names = [name for entry in entries["defaults"] if isinstance(entry, dict) for name in entry]
+    return names.index(group) if group in names else len(names)
 
 
 def dump(config: Config) -> str:
@@ -164,12 +199,18 @@ def _groups(roots: Iterable[Path]) -> set[str]:
         for root in roots
         if root.is_dir()
         for path in root.iterdir()
-        if path.is_dir() and path.name != "recipes"
+        if path.is_dir() and path.name not in _NO_GROUPS
     }
 
 
 def _options(root: Path, group: str) -> set[str]:
     return {path.stem for path in (root / group).glob("*.yaml")}
+
+
+def _recipes(root: Path) -> set[str]:
+    """Their names: a recipe in a subfolder is called `folder/name`."""
+    folder = root / "recipes"
+    return {path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*.yaml")}
 
 
 def _require_known_key(key: str, groups: dict[str, set[str]]) -> None:

@@ -53,8 +53,6 @@ class Model(Section):
     """Size of the key-value cache per token at the engine's dtype, for the same estimate."""
     learning_rate: float = Field(default=1e-5, gt=0)
     """What full fine-tuning of this model takes; `learner=full` uses it."""
-    binary_weight: float = Field(default=1.0, ge=0)
-    """What a verdict weighs beside a hint in `objective=combined`; the paper's is 1."""
     template_kwargs: dict[str, Any] = Field(default_factory=dict)
     """Extra arguments of the chat template, such as `enable_thinking: false`."""
     trust_remote_code: bool = False
@@ -163,6 +161,13 @@ class Objective(Section):
     mask_cut_replies: bool = False
     """True: a reply that was cut by length carries no gradient."""
 
+    @property
+    def kind(self) -> Literal["binary", "opd", "combined"]:
+        """Which of the two signals are learned from, by the name of the option in conf/."""
+        if self.w_opd == 0:
+            return "binary"
+        return "opd" if self.w_binary == 0 else "combined"
+
     @model_validator(mode="after")
     def _learns_from_something(self) -> Objective:
         if self.w_binary == 0 and self.w_opd == 0:
@@ -232,6 +237,8 @@ class Tracking(Section):
     """auto: online where a key is configured, else offline; it never asks."""
     project: str = "clawrl"
     entity: str | None = None
+    sweep: str | None = None
+    """The sweep that this run is a point of, which is its group in W&B; `train -m` sets it."""
 
 
 class Config(Section):
@@ -249,9 +256,9 @@ class Config(Section):
     gateway: Gateway
     sampling: Sampling
     persona: Plugin
-    taste: Literal["student", "teacher"] = "student"
+    taste: Literal["student", "teacher", "assistant"] = "student"
     """What the persona likes; its checks are what `eval` reports."""
-    max_turns: int = Field(default=3, ge=1)
+    max_turns: int = Field(default=2, ge=1)
     """Replies that a persona reads in one session before it leaves."""
     data: Data
     judge: Plugin

@@ -1,15 +1,19 @@
 r"""The number that a reply ends with, and whether it is the right one.
 
-The rule: the number in the last `\boxed{...}`; else the one after the last `####`; else the last
-number of the text. Numbers are compared exactly, as fractions; `$`, thousands commas and units do
-not count. A heading such as `#### Step 2` is no answer mark, and a box that holds no single number
-is an answer that cannot be read, so it is no answer at all.
+The rule: the number in the last `\boxed{...}` (of an equation in it, the number after the last
+`=`); else the one after the last `####`; else the last number of the text. Numbers are compared
+exactly, as fractions; `$`, thousands commas and units do not count. A heading such as
+`#### Step 2` is no answer mark, and a box that holds no single number is an answer that cannot be
+read, so it is no answer at all. What a model thinks before `</think>` is not its reply.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from fractions import Fraction
+
+from clawrl.quoting import without_thought
 
 _MINUS = "-\N{MINUS SIGN}"
 _NUMBER = re.compile(
@@ -21,15 +25,42 @@ _NUMBER = re.compile(
 )
 _MARKED = re.compile(rf"####[ \t]*(?:=[ \t]*)?(?=[$]?[{_MINUS}]?[$]?\.?\d)")
 _FRACTION = re.compile(r"\\[dt]?frac\{(\d+)\}\{(\d+)\}")
+_BOX = re.compile(r"\\f?boxed\s*\{")
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """The last box of a text."""
+
+    content: str
+    closed: bool
+    """False: the text ends inside it, and `content` goes up to the end."""
+
+
+def last_box(text: str) -> Box | None:
+    r"""The last `\boxed{...}`, braces inside it balanced; None: there is none."""
+    starts = list(_BOX.finditer(text))
+    if not starts:
+        return None
+    begin = starts[-1].end()
+    depth = 1
+    for index in range(begin, len(text)):
+        depth += {"{": 1, "}": -1}.get(text[index], 0)
+        if depth == 0:
+            return Box(text[begin:index], closed=True)
+    return Box(text[begin:], closed=False)
 
 
 def final_number(reply: str) -> Fraction | None:
     """The number that the reply gives as its answer; None where there is none."""
-    text = reply.replace("{,}", ",").replace(r"\$", "$").replace(r"\,", "")
+    text = without_thought(reply).replace("{,}", ",").replace(r"\$", "$")
+    text = text.replace(r"\,", "").replace(r"\!", "")
     text = _FRACTION.sub(r"\1/\2", text)
-    box = _last_box(text)
+    box = last_box(text)
     if box is not None:
-        numbers = _numbers(box)
+        numbers = _numbers(box.content)
+        if len(numbers) > 1:
+            numbers = _numbers(box.content.rpartition("=")[2])
         return numbers[0] if len(numbers) == 1 else None
     marks = list(_MARKED.finditer(text))
     if marks:
@@ -53,17 +84,3 @@ def _numbers(text: str) -> list[Fraction]:
         value = Fraction(match["number"].replace(",", "")) / int(below or 1)
         found.append(-value if match["minus"] or match["inner_minus"] else value)
     return found
-
-
-def _last_box(text: str) -> str | None:
-    """What stands between the braces of the last box; up to the end where a cut left it open."""
-    start = text.rfind(r"\boxed{")
-    if start < 0:
-        return None
-    begin = start + len(r"\boxed{")
-    depth = 1
-    for index in range(begin, len(text)):
-        depth += {"{": 1, "}": -1}.get(text[index], 0)
-        if depth == 0:
-            return text[begin:index]
-    return text[begin:]

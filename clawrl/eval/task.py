@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from pydantic import Field
+from rich.console import RenderableType
 
 from clawrl.config import schema
 from clawrl.eval.statistics import Estimate
@@ -52,6 +53,8 @@ class Generation(Line):
     """The answer that was read out of the text; None: there was none to read."""
     scores: dict[str, float] = Field(default_factory=dict)
     """By name, each 0 to 1; the task's `metric` is one of them."""
+    problem: str | None = None
+    """Why there is no reply, where `status` is `error`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +88,25 @@ class Task(ABC):
     """Draws for each item where the user names none."""
     sampling: schema.Sampling
     """What it is drawn with where the user says nothing."""
+    size: int | None = None
+    """How many items its own data set has, for `--task list`; None: that depends on the data."""
+    needs_model: bool = True
+    """False: the judge is measured. It is opened, the task is built anew with it as `judge`, and
+    `Setting.engine` must not be asked."""
+    drawn_as_trained: bool = False
+    """True: `sampling` does not count, the model's own settings do, as in training."""
 
     @abstractmethod
     def items(self, data: schema.Data) -> list[Item]:
         """What is measured on, always the same and in the same order. Raises DataError."""
+
+    def source(self, data: schema.Data) -> str | None:
+        """Where the items come from, in words; None: it has nothing to say. Fetches nothing."""
+        return data.path
+
+    def settings(self) -> dict[str, Any]:
+        """What results.json tells about the task besides its name, such as the prompt."""
+        return {}
 
     @abstractmethod
     def digest(self, items: Sequence[Item]) -> str:
@@ -99,8 +117,17 @@ class Task(ABC):
         """Ask once and score the reply.
 
         Raises:
+            RequestError: this one request is wrong (too long a prompt, say); the runner files it
+                with status `error` and goes on.
             EngineError: the engine failed; the runner stops, and a second call goes on.
         """
+
+    async def aclose(self) -> None:  # noqa: B027 - most tasks hold nothing
+        """Give back connections, where it holds any."""
+
+    def tables(self, generations: Sequence[Generation]) -> list[RenderableType]:
+        """What the screen shows in place of the plain table of numbers; empty: that table."""
+        return []
 
     @abstractmethod
     def summary(self, generations: Sequence[Generation]) -> dict[str, Estimate | float]:

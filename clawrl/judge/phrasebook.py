@@ -15,9 +15,15 @@ from typing import Any, Literal
 
 import yaml
 
-Kind = Literal["complaint", "directive", "rejection", "approval", "moving_on", "reassurance"]
-"""complaint: names a fault; directive: says what to do; rejection: a plain no; approval: thanks;
-moving_on: the next thing is taken up; reassurance: approval that sounds like a complaint."""
+Kind = Literal[
+    "complaint", "directive", "fact", "rejection", "wish", "approval", "used", "moving_on",
+    "reassurance", "aside", "terse", "injection",
+]  # fmt: skip
+"""complaint: names a fault; directive: says what to do; fact: says what the reply did not heed;
+rejection: a plain no; wish: what to do the next time; approval: thanks; used: the reply was put to
+use; moving_on: the next thing is taken up; reassurance: approval that sounds like a complaint;
+aside: no word about the reply; terse: a bare fragment, which corrects where nothing else is said;
+injection: speaks to the judge."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +39,13 @@ class Rule:
         """The first match of the first phrase that fits."""
         return next((match for phrase in self.says if (match := phrase.search(text))), None)
 
+    def taken_from(self, text: str) -> tuple[str, bool]:
+        """The text without what the phrases fit, commas in its place, and whether any did."""
+        left = text
+        for phrase in self.says:
+            left = phrase.sub(" , ", left)
+        return left, left != text
+
     def instruction(self, match: re.Match[str]) -> str | None:
         """The advice with the captured words in it."""
         return match.expand(self.advice) if self.advice else None
@@ -40,19 +53,37 @@ class Rule:
 
 def language_rules() -> tuple[Rule, ...]:
     """What people say."""
-    names = ("style", "content", "requests", "agent", "approval", "chinese")
+    names = (
+        "reassurance", "asides", "chinese_asides", "style", "content", "requests", "changes",
+        "facts", "challenges", "agent", "outcomes", "irony", "approval", "terse",
+        "chinese", "chinese_requests", "chinese_approval",
+    )  # fmt: skip
     return tuple(rule for name in names for rule in _load(name))
 
 
-def tool_rules() -> tuple[Rule, ...]:
-    """What tools print when a call went wrong, the more telling rules first."""
-    return _load("tools")
+def tool_rules(*, short: bool) -> tuple[Rule, ...]:
+    """What tools print when a call went wrong, the more telling rules first.
+
+    Args:
+        short: the output is a few lines, so that all of it are the tool's own words.
+    """
+    return (*_load("tools_short"), *_load("tools")) if short else _load("tools")
+
+
+def nothing_rules() -> tuple[Rule, ...]:
+    """What tools print when there was nothing to print."""
+    return _load("nothing")
+
+
+def injection_rules() -> tuple[Rule, ...]:
+    """What next states say to the judge."""
+    return _load("injections")
 
 
 @cache
 def _load(name: str) -> tuple[Rule, ...]:
     # Tool output is read as it is, by line; prose without regard to case.
-    flags = re.MULTILINE if name == "tools" else re.IGNORECASE
+    flags = re.MULTILINE if name.startswith("tools") else re.IGNORECASE
     return tuple(_rules(_read(name), flags))
 
 

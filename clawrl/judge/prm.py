@@ -13,24 +13,26 @@ import re
 import time
 from collections.abc import Callable
 from importlib import resources
+from pathlib import Path
 from string import Template
 from types import TracebackType
 
 import openai
 from openai.types.chat import ChatCompletion
 
-from clawrl.errors import JudgeError
+from clawrl.errors import JudgeError, nearest
 from clawrl.judge import votes as vote_rules
 from clawrl.judge.turns import last_request, reply_text
 from clawrl.protocols import Judge
+from clawrl.quoting import as_data
 from clawrl.records.nouns import Cost, Feedback, HintVote, Interaction, Verdict, Vote
 
 log = logging.getLogger(__name__)
 
-PART_CHARS = 12_000
-"""Longest text of one part of the turn; of a longer one the middle is left out."""
-
-_TAG = re.compile(r"<(\s*/?\s*(?:request|reply|next_state)\b)", re.IGNORECASE)
+_PROMPTS = ("vote.txt", "hint.txt", "turn.txt")
+_TURN_PARTS = {"request", "reply", "role", "next_state"}
+_BOX = re.compile(r"\\boxed\b")
+_MARK = re.compile(r"\[(HINT_START|HINT_END)\]|<(\s*/?\s*think\b)", re.IGNORECASE)
 
 
 class PrmJudge(Judge):
@@ -49,6 +51,7 @@ class PrmJudge(Judge):
         timeout_s: float = 120.0,
         concurrent: int = 32,
         judging_version: Callable[[], int] | None = None,
+        prompts: str | None = None,
     ) -> None:
         """Prepare the client; nothing is sent yet.
 
@@ -64,8 +67,14 @@ class PrmJudge(Judge):
             concurrent: calls in flight over all turns.
             judging_version: the judging weights' version where the judge learns too (the policy's
                 own engine): it becomes part of the recorded name.
+            prompts: a folder with other words for any of vote.txt, hint.txt and turn.txt; the
+                folder's name becomes part of the recorded name.
+
+        Raises:
+            ValueError: `prompts` is no such folder, or its turn.txt lacks a part of the turn.
         """
-        self.name = f"prm/{model}"
+        folder = Path(prompts).expanduser() if prompts is not None else None
+        self.name = f"prm/{model}" if folder is None else f"prm/{model}+{folder.resolve().name}"
         self._model = model
         self._votes, self._hint_votes = votes, hint_votes
         self._temperature, self._max_tokens = temperature, max_tokens
@@ -75,8 +84,8 @@ class PrmJudge(Judge):
         self._client = openai.AsyncOpenAI(
             base_url=base_url, api_key=api_key or "none", timeout=timeout_s, max_retries=2
         )
-        self._vote_prompt, self._hint_prompt = _prompt("vote.txt"), _prompt("hint.txt")
-        self._turn = Template(_prompt("turn.txt"))
+        self._vote_prompt, self._hint_prompt, turn = _read_prompts(folder)
+        self._turn = Template(turn)
 
     async def __aenter__(self) -> PrmJudge:
         return self
@@ -100,10 +109,10 @@ class PrmJudge(Judge):
         if self._judging_version is not None:
             name = f"{name}@v{self._judging_version()}"
         turn = self._turn.substitute(
-            request=as_data(last_request(interaction.messages)),
-            reply=as_data(reply_text(interaction.reply)),
+            request=quoted(last_request(interaction.messages)),
+            reply=quoted(reply_text(interaction.reply)),
             role=feedback.role,
-            next_state=as_data(feedback.content),
+            next_state=quoted(feedback.content),
         )
         async with asyncio.TaskGroup() as group:
             voting = [group.create_task(self._vote(turn)) for _ in range(self._votes)]
@@ -162,14 +171,14 @@ class PrmJudge(Judge):
         return _read(answer)
 
 
-def as_data(text: str) -> str:
-    """Text that cannot close or open one of the turn's tags, its middle left out where too long."""
-    if len(text) > PART_CHARS:
-        half = PART_CHARS // 2
-        text = (
-            f"{text[:half]}\n[... {len(text) - 2 * half} characters left out ...]\n{text[-half:]}"
-        )
-    return _TAG.sub(r"&lt;\1", text)
+def quoted(text: str) -> str:
+    r"""A part of the turn as data, in which nothing looks like a judge's answer.
+
+    A judge that repeats a part, or is cut off while it quotes one, must not vote by it: `\boxed` is
+    shown as `\fbox`, the hint's markers and `<think>` with other brackets.
+    """
+    text = _BOX.sub(r"\\fbox", as_data(text))
+    return _MARK.sub(lambda m: f"({m[1]})" if m[1] else f"&lt;{m[2]}", text)
 
 
 def _read(answer: object) -> tuple[str, Cost]:
@@ -185,5 +194,34 @@ def _read(answer: object) -> tuple[str, Cost]:
     return answer.choices[0].message.content or "", cost
 
 
-def _prompt(name: str) -> str:
-    return resources.files("clawrl.judge").joinpath("prompts", name).read_text(encoding="utf-8")
+def _read_prompts(folder: Path | None) -> tuple[str, str, str]:
+    """The texts of vote, hint and turn; what the folder does not hold is clawrl's own."""
+    packaged = resources.files("clawrl.judge").joinpath("prompts")
+    texts = [packaged.joinpath(name).read_text(encoding="utf-8") for name in _PROMPTS]
+    if folder is not None:
+        if not folder.is_dir():
+            raise ValueError(f"prompts: {folder} is not a folder")
+        found = {path.name: path for path in folder.glob("*.txt")}
+        unknown = sorted(set(found) - set(_PROMPTS))
+        if unknown:
+            raise ValueError(f"prompts: {folder / unknown[0]}{nearest(unknown[0], _PROMPTS)}")
+        if not found:
+            raise ValueError(f"prompts: {folder} holds none of {', '.join(_PROMPTS)}")
+        try:
+            texts = [
+                found[name].read_text(encoding="utf-8") if name in found else text
+                for name, text in zip(_PROMPTS, texts, strict=True)
+            ]
+        except (OSError, UnicodeDecodeError) as error:
+            raise ValueError(f"prompts: cannot read {folder}: {error}") from None
+        _check_turn(texts[2], folder)
+    return texts[0], texts[1], texts[2]
+
+
+def _check_turn(text: str, folder: Path) -> None:
+    template = Template(text)
+    if not template.is_valid() or set(template.get_identifiers()) != _TURN_PARTS:
+        parts = ", ".join(f"${part}" for part in sorted(_TURN_PARTS))
+        raise ValueError(
+            f"prompts: {folder / 'turn.txt'} must name {parts} and nothing else ($$ is a dollar)"
+        )

@@ -72,6 +72,16 @@ def instruction(clause: str) -> str:
     return f"{text}." if len(text) >= MIN_HINT_CHARS else f"Change the reply like this: {text}."
 
 
+def reminder(clause: str) -> str:
+    """The clause as something to keep in mind: what the user said of themselves or the matter."""
+    text = instruction(clause)
+    if not text or text.startswith(("Change the reply", "请按")):
+        text = clause.strip().rstrip(".!,\u3002\uff01\uff0c")
+        chinese = re.search(r"[\u4e00-\u9fff]", text)
+        return f"请考虑到\uff1a{text}\u3002" if chinese else f"Keep this in mind: {text}."
+    return text
+
+
 def joined(sentences: Iterable[str]) -> str | None:
     """Up to three different sentences as one hint; None where there are none."""
     kept: list[str] = []

@@ -5,12 +5,14 @@ from __future__ import annotations
 import io
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.markup import escape
 from rich.panel import Panel
 from rich.progress_bar import ProgressBar
+from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
@@ -21,23 +23,15 @@ BARS = "▁▂▃▄▅▆▇█"
 SVG_COLUMNS = 92
 
 
-class Display:
-    """Shows a `RunState`; `say` prints a line that stays above the live picture."""
+class _Shown:
+    """Draws something that changes from entering the context until leaving it; None: nothing."""
 
-    def __init__(self, state: RunState, console: Console | None = None) -> None:
-        self.state = state
-        self.console = console or Console(stderr=True)
-        self._live: Live | None = None
+    def __init__(self, drawn: Live | Status | None) -> None:
+        self._drawn = drawn
 
-    def __enter__(self) -> Display:
-        if self.console.is_terminal:
-            self._live = Live(
-                get_renderable=lambda: picture(self.state),
-                console=self.console,
-                refresh_per_second=1 / REFRESH_S,
-                transient=True,
-            )
-            self._live.start()
+    def __enter__(self) -> Self:
+        if self._drawn is not None:
+            self._drawn.start()
         return self
 
     def __exit__(
@@ -46,8 +40,23 @@ class Display:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._live is not None:
-            self._live.stop()
+        if self._drawn is not None:
+            self._drawn.stop()
+
+
+class Display(_Shown):
+    """Shows a `RunState`; `say` prints a line that stays above the live picture."""
+
+    def __init__(self, state: RunState, console: Console | None = None) -> None:
+        self.state = state
+        self.console = console or Console(stderr=True)
+        live = Live(
+            get_renderable=lambda: picture(self.state),
+            console=self.console,
+            refresh_per_second=1 / REFRESH_S,
+            transient=True,
+        )
+        super().__init__(live if self.console.is_terminal else None)
 
     def say(self, line: str) -> None:
         """Print one line, whatever it holds."""
@@ -56,7 +65,7 @@ class Display:
     def phase(self, name: str) -> None:
         """Say what the run does now; without a terminal that is a line."""
         self.state.phase = name
-        if self._live is None:
+        if self._drawn is None:
             self.say(name)
 
     def save_svg(self, path: Path) -> None:
@@ -134,27 +143,14 @@ def _percent(value: float | None) -> str:
     return "-" if value is None else f"{value:.0%}"
 
 
-class StatusLine:
+class StatusLine(_Shown):
     """One line that says what a short command does now; plain lines without a terminal."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
         self._status = console.status("") if console.is_terminal else None
         self._last = ""
-
-    def __enter__(self) -> StatusLine:
-        if self._status is not None:
-            self._status.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._status is not None:
-            self._status.stop()
+        super().__init__(self._status)
 
     def say(self, line: str) -> None:
         """Print one line that stays."""

@@ -8,36 +8,56 @@ new folder beside it.
 from __future__ import annotations
 
 import asyncio
+import re
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from clawrl import models
 from clawrl.config import compose as composing
 from clawrl.config.schema import Config
 from clawrl.errors import UserError
 from clawrl.eval.measurement import Measurement
-from clawrl.gateway.app import create_app
-from clawrl.gateway.serve import GatewayServer
 from clawrl.judge.votes import replay
 from clawrl.loop.display import StatusLine
 from clawrl.loop.learner_process import LearnerProcess
 from clawrl.loop.measuring import Measurer
-from clawrl.loop.parts import assembler, build_collector
+from clawrl.loop.parts import assembler, build_collector, open_recording, run_until
 from clawrl.loop.pipeline import Pipeline
-from clawrl.loop.policy import open_judge, open_policy
-from clawrl.records.folder import LEDGER_LINES, RunFolder
-from clawrl.records.jsonl import Reader
+from clawrl.loop.policy import Policy, open_judge, open_policy
+from clawrl.records.folder import LEDGER_LINES, RunFolder, surviving
+from clawrl.records.jsonl import read
 from clawrl.records.nouns import Feedback, Interaction, Sample, Update, Verdict
 from clawrl.records.writer import RecordWriter
 
 REPLAY = "replay.jsonl"
 """In a folder made from a trained run: the ledger whose batches are to be trained again."""
+_ACCESS = {"engine", "base_url", "api_key", "timeout_s", "member_timeout_s", "concurrent"}
+"""Keys of a judge that say how it is reached; the others form its opinion."""
+_VERSION = re.compile(r"@v\d+(?=$|[,\]])")
+"""Of a judge or member that learns too: its name ends with the version of its weights."""
+_GIVEN = re.compile(r"\(\d+\+\d+\)")
+"""How many votes and hints a committee's member gave to one verdict."""
 
 
 async def collect_turns(
     config: Config, folder: RunFolder, display: StatusLine, *, turns: int
 ) -> None:
-    """Record turns until `turns` of them have a next state."""
+    """Record turns until `turns` of them have a next state.
+
+    Raises:
+        EngineError: the engine does not start, or fails for good.
+        MachineError: the port is in use, or records cannot be written.
+    """
+    async with open_policy(config, folder, display.phase) as policy:
+        await collect_from(policy, config, folder, display, turns=turns)
+
+
+async def collect_from(
+    policy: Policy, config: Config, folder: RunFolder, display: StatusLine, *, turns: int
+) -> None:
+    """`collect_turns` from a policy that runs already. Raises as it does."""
     heard = 0
     enough = asyncio.Event()
 
@@ -48,34 +68,13 @@ async def collect_turns(
         if heard >= turns:
             enough.set()
 
-    async with open_policy(config, folder, display.phase) as policy:
-        writer = RecordWriter(
-            folder, version=policy.served.version, queue_records=config.gateway.queue_records
+    async with open_recording(
+        config, folder, policy, on_feedback, then="collect again under another run=NAME"
+    ) as recording:
+        collector = build_collector(
+            config, folder, recording.base_url, give_up=lambda _turn: None, trusted=True
         )
-        app = create_app(
-            engine=policy.engine,
-            served=policy.served,
-            writer=writer,
-            config=config.gateway,
-            model_name=policy.server.served_name,
-            template_kwargs=config.model.template_kwargs,
-            on_feedback=on_feedback,
-        )
-        try:
-            async with GatewayServer(app, config.gateway.host, config.gateway.port) as gateway:
-                collector = build_collector(
-                    config, folder, gateway.base_url, give_up=lambda _turn: None, trusted=True
-                )
-                async with asyncio.TaskGroup() as group:
-                    tasks = [
-                        group.create_task(policy.keeper.run()),
-                        group.create_task(collector.run()),
-                    ]
-                    await enough.wait()
-                    for task in tasks:
-                        task.cancel()
-        finally:
-            await asyncio.to_thread(writer.close)
+        await run_until(enough, policy.keeper.run(), collector.run(), recording.watch())
 
 
 async def judge_run(
@@ -83,19 +82,25 @@ async def judge_run(
 ) -> RunFolder:
     """Judge every next state of a run, in the order in which they were recorded.
 
+    Votes that the same judge cast before are replayed, unless `fresh`; another judge is asked.
+
     Returns:
         The folder that holds the verdicts: the run's own, or a new one where it had some already.
     """
     recorded = {verdict.interaction_id: verdict for verdict in folder.verdicts.read()}
+    same = same_judge(config, composing.load(folder.config))
     target = folder if not recorded else _sibling(config, folder, "judged")
     if target is not folder:
         for name in ("interactions", "feedback"):
             shutil.copytree(folder.root / name, target.root / name)
-        if folder.ledger.exists():
+        if same and folder.ledger.exists():
             shutil.copy(folder.ledger, target.root / REPLAY)
+    else:
+        _store(config, folder)
     model_path = await asyncio.to_thread(models.prepare, config.model.name, progress=display.phase)
-    turns = _turns(folder)
+    turns = turns_of(folder)
     samples: list[Sample] = []
+    replayed = 0
     writer = RecordWriter(target, version=0, queue_records=max(len(turns) * 2, 1))
 
     def on_sample(sample: Sample) -> None:
@@ -112,23 +117,53 @@ async def judge_run(
                 on_sample=on_sample,
             )
             for interaction, feedback in turns:
-                known = recorded.get(interaction.interaction_id)
-                if known is not None and not fresh and _is_replayable(known):
+                known = None if fresh or not same else recorded.get(interaction.interaction_id)
+                if known is not None and is_replayable(known, judge.name):
                     verdict = replay(known)
+                    replayed += 1
                 else:
                     verdict = await judge.judge(interaction, feedback)
                 await pipeline.settle(interaction, verdict, record_verdict=True)
     finally:
         await asyncio.to_thread(writer.close)
+    if replayed:
+        display.say(f"{replayed} verdicts are from recorded votes; --fresh asks the judge again")
     return target
 
 
-def _is_replayable(verdict: Verdict) -> bool:
-    """A language model's votes cannot be drawn again; they are recorded facts."""
-    return not verdict.judge.startswith("cues/")
+def same_judge(config: Config, stored: Config) -> bool:
+    """Whether two configurations name one judge: all is equal but where and how fast it answers.
+
+    The recorded name cannot tell: a judge with an engine of its own calls every model by one name.
+    """
+    return _opinion(config.judge.model_dump()) == _opinion(stored.judge.model_dump())
 
 
-def _turns(folder: RunFolder) -> list[tuple[Interaction, Feedback]]:
+def _opinion(settings: Any) -> Any:
+    """A judge's settings, and those of its members, without how each is reached."""
+    if not isinstance(settings, dict):
+        return settings
+    return {key: _opinion(value) for key, value in settings.items() if key not in _ACCESS}
+
+
+def is_replayable(verdict: Verdict, judge: str) -> bool:
+    """Whether a recorded verdict's votes stand for what the judge of this name would say.
+
+    A language model's votes cannot be drawn again; they are recorded facts. Cues are read anew.
+    """
+    name = _lasting(verdict.judge)
+    return name == _lasting(judge) and not name.startswith("cues/")
+
+
+def _lasting(judge: str) -> str:
+    """A judge's name without what changes from verdict to verdict."""
+    if judge.startswith("committee/"):
+        judge = _GIVEN.sub("", judge)
+    return _VERSION.sub("", judge)
+
+
+def turns_of(folder: RunFolder) -> list[tuple[Interaction, Feedback]]:
+    """The turns that have a next state, in the order in which those were recorded."""
     feedback = list(folder.feedback.read())
     wanted = {f.interaction_id for f in feedback}
     interactions = {
@@ -142,24 +177,33 @@ def _turns(folder: RunFolder) -> list[tuple[Interaction, Feedback]]:
 async def train_offline(config: Config, folder: RunFolder, display: StatusLine) -> RunFolder:
     """Train on recorded samples: batch by batch in their order, or again by a ledger.
 
+    A ledger is followed only where every sample that it names is an accepted one here. Where it is
+    not (another judge, another objective), a line says so and the batches are made anew.
+
     Raises:
         UserError: there are no accepted samples, or fewer than one batch.
     """
-    target, replayed = folder, folder.root / REPLAY
+    target, ledger = folder, folder.root / REPLAY
     if folder.surviving_updates():
         target = _sibling(config, folder, "retrained")
         shutil.copytree(folder.root / "samples", target.root / "samples")
         shutil.copy(folder.ledger, target.root / REPLAY)
-        replayed = target.root / REPLAY
-    accepted = sum(sample.accepted for sample in target.samples.read())
-    if replayed.exists():
-        lines = Reader(replayed, LEDGER_LINES).poll()
-        updates = len({line.version for line in lines if isinstance(line, Update)})
-    else:
-        updates = accepted // config.learner.batch_samples
+        ledger = target.root / REPLAY
+    accepted = {sample.interaction_id for sample in target.samples.read() if sample.accepted}
+    again = surviving(read(ledger, LEDGER_LINES)) if ledger.exists() else []
+    missing, named = missing_samples(again, accepted)
+    if missing:
+        display.say(
+            f"{missing} of the {named} samples in the recorded ledger are not accepted here: "
+            "batches are made anew, in the order of the samples"
+        )
+        again = []
+    if target is folder:
+        _store(config, folder)
+    updates = len(again) or len(accepted) // config.learner.batch_samples
     if updates == 0:
         raise UserError(
-            f"{folder.root}: {accepted} accepted samples, an update needs "
+            f"{folder.root}: {len(accepted)} accepted samples, an update needs "
             f"{config.learner.batch_samples}; judge the run first or set learner.batch_samples"
         )
     model_path = await asyncio.to_thread(models.prepare, config.model.name, progress=display.phase)
@@ -168,7 +212,7 @@ async def train_offline(config: Config, folder: RunFolder, display: StatusLine) 
         target,
         model_path,
         until=updates,
-        replay=replayed if replayed.exists() else None,
+        replay=ledger if again else None,
         bound_staleness=False,
     )
     async with asyncio.TaskGroup() as group:
@@ -184,6 +228,12 @@ async def train_offline(config: Config, folder: RunFolder, display: StatusLine) 
         f"in {target.root}"
     )
     return target
+
+
+def missing_samples(updates: Iterable[Update], accepted: set[str]) -> tuple[int, int]:
+    """How many of the samples that a ledger names are not accepted ones, and how many it names."""
+    named = {name for update in updates for name in update.sample_ids}
+    return len(named - accepted), len(named)
 
 
 async def _show_updates(folder: RunFolder, updates: int, display: StatusLine) -> None:
@@ -210,5 +260,10 @@ def _sibling(config: Config, folder: RunFolder, suffix: str) -> RunFolder:
         number += 1
     root.mkdir(parents=True)
     new = RunFolder(root)
-    new.config.write_text(composing.dump(config.model_copy(update={"run": root.name})))
+    _store(config.model_copy(update={"run": root.name}), new)
     return new
+
+
+def _store(config: Config, folder: RunFolder) -> None:
+    """A folder's configuration is what its records were made with; the learner reads it there."""
+    folder.config.write_text(composing.dump(config))

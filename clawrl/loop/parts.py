@@ -2,20 +2,112 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from clawrl.collect.collector import Collector
 from clawrl.collect.problems import training_problems
 from clawrl.config.build import build
 from clawrl.config.schema import Config
+from clawrl.errors import first_error
+from clawrl.gateway.app import create_app
+from clawrl.gateway.serve import GatewayServer
+from clawrl.loop.pipeline import RESUME, disk_error
+from clawrl.loop.policy import Policy
 from clawrl.protocols import Persona
 from clawrl.records.folder import RunFolder
-from clawrl.records.nouns import Interaction, Sample, Verdict
+from clawrl.records.nouns import Feedback, Interaction, Sample, Verdict
+from clawrl.records.writer import RecordWriter
 from clawrl.samples.assemble import assemble
 from clawrl.samples.render import PromptRenderer
 
+WATCH_S = 0.25
 _SEEDS_APART = 1_000_003
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """A gateway that listens, and the writer that keeps what it serves."""
+
+    base_url: str
+    """Where this machine reaches it, without `/v1`."""
+    writer: RecordWriter
+    then: str
+    """What to do once a disk that failed is mended."""
+
+    async def watch(self) -> None:
+        """Look at the writer for ever. Raises MachineError when records cannot be written."""
+        await watch_writer(self.writer, then=self.then)
+
+
+@asynccontextmanager
+async def open_recording(
+    config: Config,
+    folder: RunFolder,
+    policy: Policy,
+    on_feedback: Callable[[Interaction, Feedback], None],
+    *,
+    then: str,
+) -> AsyncGenerator[Recording]:
+    """Serve a policy through the gateway and record it; at the end everything is on the disk.
+
+    Args:
+        config: of the run.
+        folder: where it is recorded.
+        policy: a running engine.
+        on_feedback: told each next state, in the event loop.
+        then: what to do once a disk that failed is mended.
+
+    Raises:
+        MachineError: the port is in use, the host is none of this machine's, or, at the end,
+            something could not be written.
+    """
+    writer = RecordWriter(
+        folder, version=policy.served.version, queue_records=config.gateway.queue_records
+    )
+    app = create_app(
+        engine=policy.engine,
+        served=policy.served,
+        writer=writer,
+        config=config.gateway,
+        model_name=policy.server.served_name,
+        template_kwargs=config.model.template_kwargs,
+        on_feedback=on_feedback,
+    )
+    try:
+        async with GatewayServer(app, config.gateway.host, config.gateway.port) as gateway:
+            yield Recording(gateway.base_url, writer, then)
+    finally:
+        await asyncio.to_thread(writer.close)
+    if writer.failure is not None:
+        raise disk_error(writer.failure, then=then)
+
+
+async def watch_writer(writer: RecordWriter, *, then: str = RESUME) -> None:
+    """Look at the writer for ever. Raises MachineError when records cannot be written.
+
+    `then` is what to do once the disk is mended.
+    """
+    while True:
+        if writer.failure is not None:
+            raise disk_error(writer.failure, then=then)
+        await asyncio.sleep(WATCH_S)
+
+
+async def run_until(event: asyncio.Event, *loops: Coroutine[Any, Any, None]) -> None:
+    """Run loops side by side until `event` is set. Raises the first error of one of them."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(loop) for loop in loops]
+            await event.wait()
+            for task in tasks:
+                task.cancel()
+    except BaseExceptionGroup as errors:
+        raise first_error(errors) from None
 
 
 def assembler(config: Config, model_path: Path) -> Callable[[Interaction, Verdict], Sample]:

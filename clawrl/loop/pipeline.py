@@ -92,11 +92,14 @@ class Pipeline:
         self._on_sample(sample)
 
 
-def disk_error(error: OSError) -> MachineError:
-    """Records cannot be written: one line with what to do."""
+RESUME = "go on with `clawrl train --resume RUN`"
+
+
+def disk_error(error: OSError, *, then: str = RESUME) -> MachineError:
+    """Records cannot be written: one line with what to do about the disk, and `then`."""
     where = error.filename or "the run folder"
     remedy = "free some space" if error.errno in (errno.ENOSPC, errno.EDQUOT) else f"check {where}"
     return MachineError(
-        f"records cannot be written ({error.strerror}): {remedy} and go on with "
-        "`clawrl train --resume RUN`; nothing that was written is lost"
+        f"records cannot be written ({error.strerror}): {remedy} and {then}; "
+        "nothing that was written is lost"
     )

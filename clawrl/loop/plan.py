@@ -11,7 +11,7 @@ from clawrl.config.schema import Config
 from clawrl.engine.server import EngineServer
 from clawrl.errors import ModelError
 from clawrl.learner.command import learner_command, learner_environment, memory_estimate_gib
-from clawrl.loop.policy import judge_server
+from clawrl.loop.policy import judge_engine, judge_server
 
 GIB = 2**30
 BYTES = {"float32": 4, "bfloat16": 2}
@@ -92,7 +92,7 @@ def make_plan(config: Config, run_dir: Path) -> Plan:
     needs: dict[str, float] = {}
     _add(needs, resources.policy_gpus, engine_gib)
     settings = config.judge.model_extra or {}
-    if settings.get("engine") == "own":
+    if judge_engine(config.judge) == "own":
         judge = judge_server(config, _path(str(settings["model"])), run_dir / "logs/judge.log")
         processes.append(
             Planned(

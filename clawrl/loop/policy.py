@@ -10,7 +10,7 @@ from pathlib import Path
 
 from clawrl import models
 from clawrl.config.build import build
-from clawrl.config.schema import Config
+from clawrl.config.schema import Config, Plugin
 from clawrl.engine.client import VllmEngine
 from clawrl.engine.keeper import EngineKeeper
 from clawrl.engine.server import EngineServer
@@ -59,13 +59,54 @@ async def open_policy(
     if not weights_path(folder, model_path, version).is_dir():
         raise WeightsError(f"{folder.weights}: version {version} of the ledger is not there")
     served = ServedPolicy(version, digest)
+    async with open_engine(
+        config,
+        model_path,
+        weights=weights_path(folder, model_path, version),
+        version=version,
+        log=folder.logs / "engine.log",
+        progress=progress,
+    ) as (server, engine):
+        keeper = EngineKeeper(
+            server,
+            engine,
+            max_restarts=config.engine.max_restarts,
+            current=lambda: (weights_path(folder, model_path, served.version), served.version),
+            served=served,
+        )
+        yield Policy(model_path, server, engine, served, keeper)
+
+
+@asynccontextmanager
+async def open_engine(
+    config: Config,
+    model_path: Path,
+    *,
+    weights: Path,
+    version: int,
+    log: Path,
+    progress: Progress,
+) -> AsyncGenerator[tuple[EngineServer, VllmEngine]]:
+    """Start a vLLM server on `resources.policy_gpus` with some weights; stop it at the end.
+
+    Args:
+        config: its sections `model`, `engine` and `resources`.
+        model_path: the base model.
+        weights: what is served: the same folder, or a version's weights or adapter.
+        version: the weights' number; 0: the base model as it is.
+        log: where vLLM's output goes.
+        progress: is told what happens now.
+
+    Raises:
+        EngineError: the engine does not start, or does not take the weights.
+    """
     server = EngineServer(
         model_path,
         model=config.model,
         engine=config.engine,
         resources=config.resources,
         gpus=config.resources.policy_gpus,
-        log=folder.logs / "engine.log",
+        log=log,
     )
     try:
         await server.start(progress)
@@ -78,17 +119,16 @@ async def open_policy(
         ) as engine:
             if version:
                 progress(f"loading the weights of version {version}")
-                await engine.update_weights(weights_path(folder, model_path, version), version)
-            keeper = EngineKeeper(
-                server,
-                engine,
-                max_restarts=config.engine.max_restarts,
-                current=lambda: (weights_path(folder, model_path, served.version), served.version),
-                served=served,
-            )
-            yield Policy(model_path, server, engine, served, keeper)
+                await engine.update_weights(weights, version)
+            yield server, engine
     finally:
         await server.stop()
+
+
+def judge_engine(judge: Plugin) -> str | None:
+    """Where a judge's model is served: `own`, `policy` or a URL; None where its own keys say it."""
+    settings = judge.model_extra or {}
+    return None if "base_url" in settings else settings.get("engine")
 
 
 @asynccontextmanager
@@ -106,7 +146,8 @@ async def open_judge(
     `engine: policy` shares the policy's, and a URL is used as it is.
     """
     settings = dict(config.judge.model_extra or {})
-    where = settings.pop("engine", None)
+    where = judge_engine(config.judge)
+    settings.pop("engine", None)
     section = config.judge.model_validate({"_target_": config.judge.target, **settings})
     async with AsyncExitStack() as stack:
         supplied: dict[str, object] = {}

@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 
 from clawrl.config.schema import Config
-from clawrl.gateway.app import create_app
-from clawrl.gateway.serve import GatewayServer
 from clawrl.loop.display import StatusLine
-from clawrl.loop.policy import open_policy
+from clawrl.loop.parts import open_recording, run_until
+from clawrl.loop.policy import Policy, open_policy
 from clawrl.records.folder import RunFolder
 from clawrl.records.nouns import Feedback, Interaction
-from clawrl.records.writer import RecordWriter
 
 
 class Serving:
@@ -30,32 +28,20 @@ class Serving:
 
     async def run(self) -> None:
         """Serve. Raises EngineError or MachineError when a part fails for good."""
-        config, folder, display = self._config, self._folder, self._display
-        async with open_policy(config, folder, display.phase) as policy:
-            writer = RecordWriter(
-                folder, version=policy.served.version, queue_records=config.gateway.queue_records
-            )
-            app = create_app(
-                engine=policy.engine,
-                served=policy.served,
-                writer=writer,
-                config=config.gateway,
-                model_name=policy.server.served_name,
-                template_kwargs=config.model.template_kwargs,
-                on_feedback=self._on_feedback,
-            )
-            try:
-                async with GatewayServer(app, config.gateway.host, config.gateway.port) as gateway:
-                    display.say(f"serving {config.model.name} at {gateway.base_url}/v1")
-                    display.say(f"  export OPENAI_BASE_URL={gateway.base_url}/v1")
-                    display.say(f"recording into {folder.root}; Ctrl-C ends it")
-                    display.phase("serving")
-                    async with asyncio.TaskGroup() as group:
-                        keeper = group.create_task(policy.keeper.run())
-                        await self._stop.wait()
-                        keeper.cancel()
-            finally:
-                await asyncio.to_thread(writer.close)
+        async with open_policy(self._config, self._folder, self._display.phase) as policy:
+            await self.serve(policy)
+
+    async def serve(self, policy: Policy) -> None:
+        """Serve a policy that runs already. Raises as `run`."""
+        folder, display = self._folder, self._display
+        async with open_recording(
+            self._config, folder, policy, self._on_feedback, then="serve again"
+        ) as recording:
+            display.say(f"serving {self._config.model.name} at {recording.base_url}/v1")
+            display.say(f"  export OPENAI_BASE_URL={recording.base_url}/v1")
+            display.say(f"recording into {folder.root}; Ctrl-C ends it")
+            display.phase("serving")
+            await run_until(self._stop, policy.keeper.run(), recording.watch())
 
     def _on_feedback(self, _interaction: Interaction, _feedback: Feedback) -> None:
         self._heard += 1

@@ -33,8 +33,8 @@ from clawrl.loop.display import REFRESH_S, Display
 from clawrl.loop.learner_process import LearnerProcess
 from clawrl.loop.measuring import Measurer
 from clawrl.loop.metrics import MetricsLog
-from clawrl.loop.parts import assembler, build_collector
-from clawrl.loop.pipeline import Pipeline, disk_error
+from clawrl.loop.parts import assembler, build_collector, watch_writer
+from clawrl.loop.pipeline import Pipeline
 from clawrl.loop.policy import Policy, open_judge, open_policy
 from clawrl.protocols import Persona
 from clawrl.records.folder import LEDGER_LINES, RunFolder
@@ -199,7 +199,8 @@ class Training:
     async def _all_loops(self, parts: _Parts, left: Backlog) -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(parts.policy.keeper.run())
-            group.create_task(self._watch(parts))
+            group.create_task(self._keep_fresh(parts))
+            group.create_task(watch_writer(parts.writer))
             await self._take_up(parts, left)
             await self._measure_if_new(parts)
             if parts.policy.served.version >= self._target:
@@ -328,12 +329,10 @@ class Training:
             f"measured version {measurement.version}: {measurement.metric} {measurement.score:.3f}"
         )
 
-    async def _watch(self, parts: _Parts) -> None:
-        """Keep the picture's queues fresh, and stop the run when records cannot be written."""
+    async def _keep_fresh(self, parts: _Parts) -> None:
+        """Keep the picture's queues fresh."""
         while True:
             self._refresh(parts)
-            if parts.writer.failure is not None:
-                raise disk_error(parts.writer.failure)
             await asyncio.sleep(REFRESH_S)
 
     def _refresh(self, parts: _Parts) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-BARE_WORDS = 15
+BARE_WORDS = 11
 NUMBER = re.compile(r"\d")
 _WORD = re.compile(r"\w+")
 
@@ -14,7 +14,7 @@ def substance_problems(reply: str, finish_reason: str | None) -> list[str]:
     """Which of `empty`, `bare`, `cut_off`, `repetitive`, `no_number` hold for a reply.
 
     - empty: fewer than three words;
-    - bare: fewer than 15 words, so that nothing is explained;
+    - bare: fewer than 11 words, so that nothing is explained;
     - cut_off: it was ended by the length limit;
     - repetitive: a run of six words comes three times, or fewer than a third of its words differ;
     - no_number: there is no digit in its last two sentences, so no result is stated.

@@ -17,12 +17,24 @@ def clawrl(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProc
     )
 
 
-COMMANDS = ["train", "collect", "judge", "eval", "serve", "doctor", "report", "model"]
+COMMANDS = [
+    "train",
+    "collect",
+    "judge",
+    "eval",
+    "serve",
+    "doctor",
+    "report run",
+    "report paper",
+    "compare",
+    "replay",
+    "model",
+]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_a_help_text_with_an_example(command: str):
-    done = clawrl(command, "--help")
+    done = clawrl(*command.split(), "--help")
     assert done.returncode == 0
     assert command == "model" or "Example" in done.stdout
 
@@ -47,6 +59,10 @@ def test_the_help_loads_neither_torch_nor_vllm():
         (["train", "seed=1,2"], "add -m"),
         (["train", "--resume", "nowhere"], "not a run folder"),
         (["train", "-m", "seed=1,2", "objective=oops"], "there is no 'oops'"),
+        (["train", "-m", "seed=1,1"], "stands twice"),
+        (["train", "-m", "seed=1,2", "--cfg"], "leave out --resume, --from and --cfg"),
+        (["report", "run", "nowhere"], "not a run folder"),
+        (["report", "paper", "nowhere"], "not a run folder"),
         (["judge", "nowhere"], "not a run folder"),
         (["serve", "gateway.port=abc"], "gateway.port"),
     ],
@@ -86,3 +102,18 @@ def test_the_doctor_answers_for_machines(tmp_path: Path):
     findings = {finding["what"]: finding for finding in json.loads(done.stdout)}
     assert {"torch", "vLLM", "memory", "disk", "W&B"} <= set(findings)
     assert all(finding["fix"] for finding in findings.values() if finding["state"] == "missing")
+
+
+def test_a_sweeps_dry_run_lists_its_points_and_starts_nothing(tmp_path: Path):
+    done = clawrl("train", "-m", "seed=1,2", "run=table", "--dry-run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    for piece in ("sweep table", "seed=1", "runs/table/seed=2", "new"):
+        assert piece in done.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_recipe_in_a_subfolder_has_a_plan(tmp_path: Path):
+    done = clawrl("train", "recipe=paper/personalization", "--dry-run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "runs/paper-personalization-" in done.stdout.replace("\n", "")
+    assert list(tmp_path.iterdir()) == []

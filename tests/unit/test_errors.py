@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from clawrl.cli.run import _run_until_signal
+from clawrl.cli.run import run_until_signal
 from clawrl.errors import LearnerError
 
 
@@ -12,4 +12,4 @@ def test_an_error_in_a_task_group_reaches_the_user_as_one_error():
             raise LearnerError("the learner: no room")
 
     with pytest.raises(LearnerError, match="no room"):
-        _run_until_signal(work(), None)
+        run_until_signal(work(), None)

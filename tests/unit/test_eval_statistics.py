@@ -12,9 +12,12 @@ from clawrl.eval.statistics import (
     DRAWS,
     Estimate,
     Observations,
+    freedom,
     mean,
     paired_difference,
+    paired_p,
     paired_ratio,
+    tail,
 )
 
 PROBLEMS, REPEATS = 36, 4
@@ -57,7 +60,8 @@ def test_the_interval_agrees_with_a_plain_loop():
         picked = [value for name in generator.choice(list(groups), 3) for value in groups[name]]
         drawn.append(sum(picked) / len(picked))
     found = mean(Observations(values, names))
-    low, high = np.quantile(drawn, [0.025, 0.975])
+    low, high = min(drawn), max(drawn)  # three problems: no 95% interval leaves anything out
+    assert tail(3, 2) < 1e-6
     assert found.value == pytest.approx(11 / 5)
     assert (found.low, found.high) == pytest.approx((low, high), abs=0.15)
 
@@ -121,6 +125,80 @@ def test_seeds_are_pooled_by_joining_their_replies():
     pooled = mean(Observations([*one.values, *two.values], [*NAMES, *NAMES]))
     assert pooled.value == pytest.approx((mean(one).value + mean(two).value) / 2)
     assert width(pooled) > 0.8 * width(mean(one))  # the problems are no more than before
+
+
+def pairs_without_a_difference(generator, *, rate, checks, repeats, pairs=2000):
+    """Two measurements of the same problems whose scores are the mean of so many checks."""
+    for _ in range(pairs):
+        hardness = generator.beta(rate * 7 / 3, (1 - rate) * 7 / 3, size=PROBLEMS)
+        replies = generator.integers(repeats[0], repeats[1] + 1, size=PROBLEMS)
+        clusters = np.repeat([f"p{problem}" for problem in range(PROBLEMS)], replies).tolist()
+        chances = np.repeat(hardness, replies)
+        sides = generator.binomial(checks, chances, size=(2, len(chances))) / checks
+        yield tuple(Observations(side, clusters) for side in sides.tolist())
+
+
+@pytest.mark.parametrize(
+    ("rate", "checks", "repeats"), [(0.5, 1, (2, 2)), (0.3, 1, (4, 4)), (0.4, 6, (2, 4))]
+)
+def test_of_2000_pairs_without_a_difference_about_5_in_100_are_called_different(
+    rate, checks, repeats
+):
+    pairs = pairs_without_a_difference(
+        np.random.default_rng(9), rate=rate, checks=checks, repeats=repeats
+    )
+    different = sum(paired_difference(*pair).excludes_zero for pair in pairs)
+    assert 0.04 <= different / 2000 <= 0.065
+
+
+def test_p_is_at_most_a_twentieth_just_where_the_interval_leaves_out_0():
+    generator = np.random.default_rng(10)
+    for place, (before, after) in enumerate(
+        pairs_without_a_difference(generator, rate=0.4, checks=6, repeats=(2, 4), pairs=60)
+    ):
+        shifted = Observations([value + place / 300 for value in after.values], after.clusters)
+        p = paired_p(before, shifted)
+        assert 0 <= p <= 1
+        assert (p <= 0.05) == paired_difference(before, shifted).excludes_zero
+        assert paired_p(shifted, before) == pytest.approx(p, abs=1e-9)
+
+
+def test_identical_sides_have_p_1_and_a_shift_of_every_problem_a_tiny_one():
+    before, _ = observed(np.random.default_rng(5))
+    assert paired_p(before, before) == 1
+    after = Observations([value + 1 for value in before.values], before.clusters)
+    assert paired_p(before, after) < 0.002
+    assert paired_p(Observations([0.0], ["a"]), Observations([1.0], ["a"])) == 1
+
+
+def test_what_is_0_but_for_rounding_is_no_difference():
+    before = Observations([0.1] * 6, ["a", "b", "c", "d", "e", "f"])
+    after = Observations([0.1] * 18, ["a", "b", "c", "d", "e", "f"] * 3)
+    assert paired_difference(before, after) == Estimate(0, 0, 0)
+    assert paired_p(before, after) == 1
+
+
+@pytest.mark.parametrize(
+    ("clusters", "student"), [(2, 12.7062), (3, 4.30265), (10, 2.26216), (36, 2.03011)]
+)
+def test_the_tails_are_those_of_students_distribution(clusters, student):
+    wider = student * math.sqrt(clusters / (clusters - 1))
+    normal = 0.5 * math.erfc(wider / math.sqrt(2))
+    assert tail(clusters, clusters - 1) == pytest.approx(normal, rel=1e-3, abs=1e-12)
+
+
+def test_for_many_clusters_the_tails_are_the_plain_ones():
+    assert tail(10_000, 9_999) == pytest.approx(0.025, abs=2e-5)
+    assert tail(1, 1) == pytest.approx(0.025)
+
+
+def test_few_problems_that_hold_all_the_spread_leave_few_degrees_of_freedom():
+    generator = np.random.default_rng(11)
+    assert freedom(generator.normal(size=2000)) > 1800
+    assert freedom(np.array([1.0] + [0.0] * 35)) == 2
+    assert freedom(np.array([1.0, -1.0] * 18)) == 35
+    assert freedom(np.zeros(36)) == 35
+    assert freedom(np.array([1.0, 2.0])) == 1
 
 
 def test_a_mean_can_be_per_unit():

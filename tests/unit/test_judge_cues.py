@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from clawrl.judge.clauses import clauses
 from clawrl.judge.cues import CuesJudge, read_next_state
-from clawrl.judge.phrasebook import language_rules, tool_rules
+from clawrl.judge.phrasebook import language_rules, nothing_rules, tool_rules
 from clawrl.judge.tool_output import exit_code
 from clawrl.judge.wording import instruction, joined
 from tests.factories import make_feedback, make_interaction
@@ -54,12 +54,20 @@ def test_an_error_beside_exit_code_0_is_0():
     assert read_next_state("tool", "error: disk full\nexit code: 0") == (0, None)
 
 
-@pytest.mark.parametrize("role", ["user", "tool"])
 @pytest.mark.parametrize("text", ["", "  \n "])
-async def test_nothing_to_read_abstains(role, text):
-    verdict = await CuesJudge().judge(make_interaction(), make_feedback(role=role, content=text))
+async def test_a_person_who_wrote_nothing_makes_it_abstain(text):
+    verdict = await CuesJudge().judge(make_interaction(), make_feedback(content=text))
     assert (verdict.score, verdict.hint, verdict.hints) == (None, None, [])
     assert verdict.votes[0].problem == "empty_next_state"
+
+
+@pytest.mark.parametrize("text", CASES["found_nothing"])
+def test_a_tool_that_printed_or_found_nothing_says_nothing(text):
+    assert read_next_state("tool", text) == (0, None)
+
+
+def test_no_output_and_exit_code_0_is_a_call_that_worked():
+    assert read_next_state("tool", "(no output)\nexit code: 0") == (1, None)
 
 
 async def test_the_verdict_does_not_depend_on_the_reply_or_the_request():
@@ -73,7 +81,7 @@ async def test_the_verdict_does_not_depend_on_the_reply_or_the_request():
         )
         verdict = await CuesJudge().judge(interaction, make_feedback(content="too long, sorry"))
         seen.add((verdict.score, verdict.hint, verdict.judge))
-    assert seen == {(-1, "Keep the reply short and to the point.", "cues/1")}
+    assert seen == {(-1, "Keep the reply short and to the point.", "cues/3")}
 
 
 @pytest.mark.parametrize(
@@ -171,7 +179,9 @@ def test_clauses_hold_one_thought_each():
     text = (
         "Thanks, but too long - e.g. the intro. Also, what is 5% of 80, and how many are 3.5 dozen?"
     )
-    assert clauses(text) == [
+    found = clauses(text)
+    assert [clause.text for clause in found if clause.contrasted] == ["too long"]
+    assert [clause.text for clause in found] == [
         "Thanks",
         "too long",
         "eg the intro.".replace("eg", "e.g"),
@@ -196,18 +206,77 @@ def test_an_instruction_is_one_line_that_ends(text):
 def test_any_text_is_read_without_an_error(text, role):
     score, hint = read_next_state(role, text)
     assert score in (-1, 0, 1, None)
-    assert hint is None or (score == -1 and len(hint) <= 402)
+    assert hint is None or (score in (-1, 1) and len(hint) <= 402)
 
 
-@pytest.mark.parametrize("text", ["a " * 100_000, "x" * 200_000, "very " * 50_000, "(((" * 50_000])
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("Sent it to the whole team, thanks. Next time please add a summary.", "add a summary"),
+        ("Booked! For the future: I prefer window seats.", "I prefer window seats"),
+        ("已经提交了\uff0c谢谢。下次记得写日期。", "记得写日期"),
+    ],
+)
+def test_a_reply_that_was_used_is_plus_1_and_the_wish_for_the_next_is_its_hint(text, hint):
+    score, said = read_next_state("user", text)
+    assert score == 1
+    assert said is not None
+    assert hint in said
+
+
+def test_a_wish_for_the_next_time_without_use_is_a_correction():
+    assert read_next_state("user", "Next time please add a summary.")[0] == -1
+
+
+@pytest.mark.parametrize(
+    ("text", "score"),
+    [
+        ("Nice work, but the hall holds eighty.", -1),
+        ("The hall holds eighty.", 0),
+        ("写得不错\uff0c不过我们那个厅坐八十人。", -1),
+        ("but how many minutes?", -1),
+        ("how many minutes?", 0),
+        ("Great plan, but let me ask my wife first.", 1),
+    ],
+)
+def test_an_unknown_thought_after_praise_and_but_is_a_fault(text, score):
+    assert read_next_state("user", text)[0] == score
+
+
+def test_a_fact_in_the_same_breath_as_praise_is_none():
+    assert read_next_state("user", "good to know my oven isn't broken")[0] == 1
+    assert read_next_state("user", "good, my oven doesn't go that high")[0] == -1
+
+
+@pytest.mark.parametrize("text", ["celsius", "line chart", "Python!!", "only the typo", "用英文"])
+def test_a_fragment_that_names_a_form_or_unit_is_a_correction(text):
+    score, hint = read_next_state("user", text)
+    assert score == -1
+    assert hint is not None
+    assert text.rstrip("!").casefold() in hint.casefold()
+
+
+def test_contents_of_a_long_output_are_no_errors_of_the_call():
+    lines = ["Could not be simpler", "Invalid states are explained below", "one", "two", "three"]
+    assert read_next_state("tool", "\n".join([*lines, "four", "five"])) == (1, None)
+    assert read_next_state("tool", "Could not reach the server")[0] == -1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a " * 100_000, "x" * 200_000, "very " * 50_000, "(((" * 50_000, "my the " * 50_000,
+        ("word: " * 60 + "\n") * 2_000, ("x" * 300 + "\n") * 2_000, "\uff0c我不" * 50_000,
+    ],
+)  # fmt: skip
 @pytest.mark.parametrize("role", ["user", "tool"])
 def test_a_huge_next_state_is_read_in_bounded_time(text, role):
-    started = time.perf_counter()
+    started = time.process_time()
     read_next_state(role, text)
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5
 
 
 def test_every_rule_has_phrases_and_only_faults_have_advice():
-    for rule in (*language_rules(), *tool_rules()):
+    for rule in (*language_rules(), *tool_rules(short=True), *nothing_rules()):
         assert rule.says
         assert rule.advice is None or rule.kind == "complaint"

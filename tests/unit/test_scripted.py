@@ -2,11 +2,20 @@ import re
 
 import pytest
 
-from clawrl.collect.scripted import ScriptedStudent, ScriptedTeacher, read_phrases
+from clawrl.collect.scripted import (
+    ScriptedAssistant,
+    ScriptedStudent,
+    ScriptedTeacher,
+    read_phrases,
+)
 from clawrl.protocols import Problem
 
 PROBLEM = Problem("p1", "Tom has 3 apples and buys 4 more. How many has he?", "7")
-PERSONAS = {"student": ScriptedStudent, "teacher": ScriptedTeacher}
+PERSONAS = {
+    "student": ScriptedStudent,
+    "teacher": ScriptedTeacher,
+    "assistant": ScriptedAssistant,
+}
 LIKED = {
     "student": (
         "Tom had 3 apples at first. At the shop he bought 4 more, and the two numbers together "
@@ -15,6 +24,12 @@ LIKED = {
     "teacher": (
         "Well done, your addition 3 + 4 = 7 is correct! I liked how clear it is. "
         "Next time try to write the unit beside the 7."
+    ),
+    "assistant": (
+        "The question asks how many apples Tom has in the end. He starts with 3 apples and buys "
+        "4 more apples. First, add the two numbers, because buying gives him more: 3 + 4 = 7. "
+        "To check, take the bought ones away again, and 7 - 4 = 3 is what he had. "
+        "So Tom has 7 apples in the end."
     ),
 }
 STOCK = (
