@@ -255,8 +255,8 @@ async def _replay_updates(
                     if outcome.differs(update_difference(updates[line.version - 1], line)):
                         return
                     equal.add(line.version)
+                    outcome.updates.equal = len(equal)
                     await asyncio.to_thread(prune, target.weights, keep=1, protect={line.version})
-            outcome.updates.equal = len(equal)
             progress(f"{len(equal)}/{len(updates)} updates trained again")
             await asyncio.sleep(POLL_S)
 
