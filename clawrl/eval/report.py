@@ -16,14 +16,17 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
+from clawrl.errors import DataError
 from clawrl.eval import wording
 from clawrl.eval.comparison import Row, check_rows, control_rows, first_and_last, score_row
 from clawrl.eval.curve import draw_curve
 from clawrl.eval.measurement import Measurement, measurements
 from clawrl.eval.replies import side_by_side
+from clawrl.eval.sessions_to_effect import ROW, sessions_to_effect
 from clawrl.eval.statistics import DRAWS
 from clawrl.records.folder import RunFolder
 from clawrl.records.nouns import Retired, Update
+from clawrl.tastes.known import TASTES
 
 REPORT, CURVE = "report.md", "learning_curve.png"
 _SHOWN_REPLIES = 5
@@ -225,10 +228,24 @@ def _training(folder: RunFolder, updates: list[Update]) -> str:
         ),
         ("passed over as too old", str(sum(len(update.stale) for update in updates))),
         ("accepted, left over at the end", str(len(folder.remainder()))),
+        *_effect(folder),
         *_extremes(updates),
     ]
     body = "\n".join(f"| {name} | {value} |" for name, value in rows)
     return f"## Training\n\n| | |\n| --- | --- |\n{body}"
+
+
+def _effect(folder: RunFolder) -> list[tuple[str, str]]:
+    """After how many sessions the replies were what the persona likes; none talked: no row."""
+    taste = TASTES.get(str(_config(folder).get("taste")))
+    try:
+        effect = sessions_to_effect(folder, taste) if taste else None
+    except DataError:
+        effect = None
+    if effect is None:
+        return []
+    session = str(effect.session) if effect.reached else f"not reached in {effect.session}"
+    return [(f"sessions until {ROW} first replies in a row pass all checks", session)]
 
 
 def _extremes(updates: list[Update]) -> list[tuple[str, str]]:

@@ -22,6 +22,7 @@ from clawrl.records.folder import RunFolder
 from clawrl.records.jsonl import JsonlFile
 from clawrl.records.nouns import Remainder, Retired, Sample, Update, Weights
 from clawrl.tastes.student import STUDENT, reference_rule
+from tests.factories import make_interaction
 
 NATURAL = "Nine and nine more, and a few apples on top of that, makes 18."
 STOCK = "To solve this problem, we need two steps.\n\n1. **Add** them.\n2. It is \\boxed{18}"
@@ -307,3 +308,17 @@ def test_importing_the_evaluation_loads_no_heavy_package():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""
+
+
+def test_the_report_says_after_how_many_sessions_the_persona_was_pleased(finished):
+    config = finished.config.read_text()
+    finished.config.write_text(config + "taste: student\n")
+    assert "first replies in a row" not in write_report(finished).read_text(encoding="utf-8")
+    replies = ["To solve this, we add.", *["Anna has 3 + 4 = 7 apples in the end."] * 3]
+    interactions = finished.interactions.writer(0)
+    for number, text in enumerate(replies):
+        reply = {"role": "assistant", "content": text}
+        interactions.append(make_interaction(session_id=str(number), reply=reply))
+    interactions.close()
+    report = write_report(finished).read_text(encoding="utf-8")
+    assert "| sessions until 3 first replies in a row pass all checks | 4 |" in report
