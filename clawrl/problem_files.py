@@ -7,14 +7,14 @@ Both training and measuring read with it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import jsonlines
 
-from clawrl.errors import DataError
+from clawrl.errors import ConfigError, DataError
 from clawrl.protocols import Problem
 
 
@@ -88,6 +88,14 @@ class HubSet:
     """Of an answer with a worked solution, what follows the last `####` counts."""
     row_id: str | None = None
     """The column of ids; None: the split's name and the row's number."""
+
+    @classmethod
+    def from_file(cls, task: str, values: Mapping[str, str]) -> HubSet:
+        """A task file's `hub`. Raises ConfigError in one line."""
+        try:
+            return cls(**values)
+        except TypeError as error:
+            raise ConfigError(f"{task}.hub", str(error).partition("() ")[2]) from None
 
     @property
     def name(self) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -24,7 +23,7 @@ from clawrl.cli.run import compose, create_run, run_name, run_until_signal, supe
 from clawrl.cli.screen import err, out, short
 from clawrl.config import compose as composing
 from clawrl.errors import UserError
-from clawrl.loop.display import StatusLine
+from clawrl.loop.display import Shown, StatusLine
 from clawrl.records.folder import RunFolder
 
 if TYPE_CHECKING:
@@ -166,7 +165,7 @@ def _measure_taste(options: Options) -> None:
     out.print(table)
 
 
-class _EvalDisplay:
+class _EvalDisplay(Shown):
     """What goes on, then a bar with the time left; plain lines where there is no terminal."""
 
     def __init__(self, console: Console) -> None:
@@ -183,20 +182,9 @@ class _EvalDisplay:
             speed_estimate_period=_SPEED_OVER_S,
             disable=not console.is_terminal,
         )
+        super().__init__(self._bar)
         self._task = self._bar.add_task("", total=None)
         self._step = -1
-
-    def __enter__(self) -> _EvalDisplay:
-        self._bar.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._bar.stop()
 
     def busy(self, line: str) -> None:
         """Say what takes a moment; that is worth no line."""

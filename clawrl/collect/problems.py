@@ -6,7 +6,6 @@ anew for each pass. Measured problems are fixed: they do not depend on any seed.
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Iterator
 from itertools import count
@@ -15,7 +14,8 @@ from typing import Any
 
 from clawrl.config import schema
 from clawrl.errors import DataError
-from clawrl.problem_files import HubSet, file_problems, hub_problems, read_failure
+from clawrl.problem_files import HubSet, file_problems, hub_problems
+from clawrl.problem_order import in_order
 from clawrl.protocols import Problem
 
 _EVAL_SEED = 1_000_000_000
@@ -64,7 +64,7 @@ def eval_problems(data: schema.Data) -> list[Problem]:
         return _first(_hub(data, "test"), wanted, f"the test split of {data.hub_id}")
     rows = file_problems(data.eval_path, "data.eval_path")
     if data.eval_order is not None:
-        rows = _in_order(rows, Path(data.eval_order).expanduser(), wanted)
+        rows = in_order(rows, Path(data.eval_order).expanduser(), wanted)
     return _first(rows, wanted, str(data.eval_path))
 
 
@@ -82,27 +82,6 @@ def _shuffled_for_ever(problems: list[Problem], seed: int) -> Iterator[Problem]:
 
 def _normal(question: str) -> str:
     return " ".join(question.split()).casefold()
-
-
-# Local files
-
-
-def _in_order(rows: list[Problem], order_file: Path, wanted: int) -> list[Problem]:
-    try:
-        order: Any = json.loads(order_file.read_text(encoding="utf-8"))["order"]
-        ids = [str(problem_id) for problem_id in order[:wanted]]
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(
-            f"data.eval_order: cannot read {order_file}: {read_failure(error)}"
-        ) from None
-    except (ValueError, KeyError, TypeError):
-        problem = "not JSON with a list 'order' of ids"
-        raise DataError(f"data.eval_order: {order_file}: {problem}") from None
-    by_id = {problem.problem_id: problem for problem in rows}
-    for problem_id in ids:
-        if problem_id not in by_id:
-            raise DataError(f"data.eval_order: {order_file}: no row has the id {problem_id!r}")
-    return [by_id[problem_id] for problem_id in ids]
 
 
 # The hub

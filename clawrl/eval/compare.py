@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
-from clawrl.errors import UserError
+from clawrl.errors import DataError, UserError
 from clawrl.eval.compare_groups import Group, grouped, told_apart
 from clawrl.eval.compare_sources import NOT_KEPT, Reply, Source
 from clawrl.eval.comparison import Row, control_rows
+from clawrl.eval.sessions_to_effect import mean_effect
 from clawrl.eval.statistics import (
     LEVEL,
     Estimate,
@@ -23,6 +25,8 @@ from clawrl.eval.statistics import (
     paired_p,
     paired_ratio,
 )
+from clawrl.records.folder import RunFolder
+from clawrl.tastes.known import TASTES
 
 Verdict = Literal["better", "worse", "no difference", "too few problems", "not tested"]
 FEWEST_PROBLEMS = 6
@@ -227,7 +231,25 @@ def _notes(groups: Sequence[Group], differences: Sequence[Difference], sources: 
             f"Fewer than {FEWEST_PROBLEMS} problems say nothing about a difference: all would "
             "change in one direction by chance too often."
         )
+    notes += [line for group in groups if (line := _effect(group))]
     return notes + [remark for group in groups for one in group.sources for remark in one.remarks]
+
+
+def _effect(group: Group) -> str | None:
+    """After how many sessions a group's personas were pleased; None: it is no training."""
+    taste = TASTES.get(group.sources[0].config.get("taste", ""))
+    if taste is None or not _trained(group):
+        return None
+    try:
+        found = mean_effect([RunFolder(Path(place)) for place in group.places], taste)
+    except DataError:  # nobody has talked in it
+        return None
+    runs = "" if found.n == 1 else f" [{found.low:.0f}, {found.high:.0f}] over {found.n} runs"
+    sessions = f"{round(found.value, 1):g}{runs}"
+    if found.reached == found.n:
+        return f"Sessions to effect, {group.name}: {sessions}."
+    least = f"at least {sessions}"
+    return f"Sessions to effect, {group.name}: {least}; {found.reached} of {found.n} got there."
 
 
 def _trained(group: Group) -> bool:

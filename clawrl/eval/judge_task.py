@@ -132,12 +132,7 @@ class JudgeTask(Task):
         item = draw.item
         judged = Judged(item.extra[_STATE], await self._judge.judge(*turn(item.extra[_STATE])))
         score = judged.verdict.score
-        return Generation(
-            item_id=item.item_id,
-            sample=draw.sample,
-            seed=draw.seed,
-            question=item.question,
-            answer=item.answer,
+        return draw.generation(
             text=_written(judged),
             tokens=judged.verdict.cost.completion_tokens,
             status="ok" if score is not None else "unparsable",

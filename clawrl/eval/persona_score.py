@@ -8,22 +8,17 @@ Source: arXiv:2603.10165, personalization scored by the simulated user's own mod
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import re
 from dataclasses import dataclass
 from importlib import resources
 from types import TracebackType
 
-import openai
-from openai.types.chat import ChatCompletion
 from pydantic import BaseModel, ConfigDict, Field
 
+from clawrl.consulted import ConsultedModel
 from clawrl.errors import ConfigError, JudgeError, nearest
 from clawrl.eval.no_reply import is_no_reply
 from clawrl.quoting import as_data, last_boxed
-
-log = logging.getLogger(__name__)
 
 _SCORE = re.compile(r"\+?(?:\d+(?:\.\d*)?|\.\d+)")
 _PROMPT = "score_{}.txt"
@@ -81,13 +76,14 @@ class PersonaScorer:
         if not scorer.asked:
             raise ConfigError("scorer.model", "set it and scorer.base_url to have a model score")
         self.prompt = score_prompt(persona)
-        self._scorer = scorer
-        self._slots = asyncio.Semaphore(scorer.concurrent)
-        self._client = openai.AsyncOpenAI(
+        self._consulted = ConsultedModel(
             base_url=scorer.base_url,
-            api_key=scorer.api_key or "none",
-            timeout=scorer.timeout_s,
-            max_retries=2,
+            model=scorer.model or "",
+            api_key=scorer.api_key,
+            temperature=scorer.temperature,
+            max_tokens=scorer.max_tokens,
+            timeout_s=scorer.timeout_s,
+            concurrent=scorer.concurrent,
         )
 
     async def __aenter__(self) -> PersonaScorer:
@@ -103,7 +99,7 @@ class PersonaScorer:
 
     async def aclose(self) -> None:
         """Close the connections."""
-        await self._client.close()
+        await self._consulted.aclose()
 
     async def score(self, request: str, reply: str, finish_reason: str | None) -> PersonaScore:
         """The persona's score of a reply to its request. Never raises for a failed call.
@@ -116,29 +112,11 @@ class PersonaScorer:
         if is_no_reply(reply, finish_reason):
             return PersonaScore(0.0, "no_reply")
         try:
-            answer = await self._ask(_turn(request, reply, finish_reason))
+            turn = _turn(request, reply, finish_reason)
+            answer, _cost = await self._consulted.ask(self.prompt, turn)
         except JudgeError as error:
             return PersonaScore(None, str(error))
         return parse_score(answer)
-
-    async def _ask(self, turn: str) -> str:
-        """One call. Raises JudgeError for every way in which it can fail."""
-        try:
-            async with self._slots, asyncio.timeout(self._scorer.timeout_s):
-                answer = await self._client.chat.completions.create(
-                    model=self._scorer.model or "",
-                    messages=[
-                        {"role": "system", "content": self.prompt},
-                        {"role": "user", "content": turn},
-                    ],
-                    temperature=self._scorer.temperature,
-                    max_tokens=self._scorer.max_tokens,
-                )
-        except (openai.OpenAIError, TimeoutError, ValueError) as error:
-            # ValueError: a body that is no JSON. The message may quote the reply: its kind is kept.
-            log.debug("score call failed: %s", error)
-            raise JudgeError(type(error).__name__) from error
-        return _said(answer)
 
 
 def parse_score(answer: str) -> PersonaScore:
@@ -164,13 +142,6 @@ def score_prompt(persona: str) -> str:
         problem = f"there is no scoring prompt for '{persona}'{nearest(persona, names)}"
         raise ConfigError("taste", problem)
     return file.read_text(encoding="utf-8").strip()
-
-
-def _said(answer: object) -> str:
-    # Typed as object: an endpoint that answers with something else gives the client a plain string.
-    if not isinstance(answer, ChatCompletion) or not answer.choices:
-        raise JudgeError("no_completion")
-    return answer.choices[0].message.content or ""
 
 
 def _turn(request: str, reply: str, finish_reason: str | None) -> str:

@@ -25,7 +25,7 @@ from clawrl.errors import ConfigError, DataError, EngineError, nearest
 from clawrl.eval.asking import Reply, ask
 from clawrl.eval.no_reply import is_empty, is_no_reply
 from clawrl.eval.persona_score import PersonaScorer, Scorer
-from clawrl.eval.problem_data import found_file, problems
+from clawrl.eval.problem_data import problems, source_of
 from clawrl.eval.problem_task import sampling_section
 from clawrl.eval.sampled import by_item, ends
 from clawrl.eval.statistics import Estimate, Observations, mean
@@ -106,10 +106,7 @@ class PersonaTask(Task):
         self._persona_section = schema.Plugin.model_validate(dict(persona))
         self._scorer_section = _scorer_section(scorer or {})
         self.metric = MODEL if self._scorer_section.asked else RULES
-        try:
-            self._hub = HubSet(**hub)
-        except TypeError as error:
-            raise ConfigError(f"{name}.hub", str(error).partition("() ")[2]) from None
+        self._hub = HubSet.from_file(name, hub)
 
     @cached_property
     def _persona(self) -> Persona:
@@ -149,8 +146,7 @@ class PersonaTask(Task):
 
     def source(self, data: schema.Data) -> str:
         """The file that is read, or the hub's id."""
-        file = found_file(self._dataset, data)
-        return self._hub.name if file is None else str(file)
+        return source_of(self._dataset, data, self._hub)
 
     def settings(self) -> dict[str, Any]:
         """The opening words, the checks, and the model that scores."""
@@ -187,12 +183,7 @@ class PersonaTask(Task):
                 raise EngineError(f"scorer.base_url: {where} does not score: {found.problem}")
             if found.score is not None:
                 scores[MODEL] = found.score
-        return Generation(
-            item_id=item.item_id,
-            sample=draw.sample,
-            seed=draw.seed,
-            question=item.question,
-            answer=item.answer,
+        return draw.generation(
             text=reply.text,
             finish_reason=reply.finish_reason,
             tokens=reply.tokens,

@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from clawrl.config import schema
-from clawrl.errors import DataError, EngineError
+from clawrl.errors import DataError
 from clawrl.eval.answers import final_number, is_correct
+from clawrl.eval.asking import Reply, ask
 from clawrl.eval.bounded import each
 from clawrl.eval.diversity import distinct_bigrams
 from clawrl.eval.measurement import MeasuredReply, Measurement
 from clawrl.eval.neutral import Encode, neutral_texts, score_texts
+from clawrl.eval.task import Setting
 from clawrl.protocols import Engine, Persona, Problem
 from clawrl.tastes.student import reference_rule
 from clawrl.tastes.taste import Taste
@@ -70,13 +72,14 @@ async def measure(
     """
     if not problems:
         raise DataError("data: there is no problem to measure on; set data.eval_problems or a path")
+    setting = Setting(engine, sampling, template_kwargs or {})
     draws = _draws(problems, config)
     texts = len(neutral_texts()) if encode else 0
     finished = _Counter(len(draws) + texts, progress)
 
     async def reply_to(draw: _Draw) -> MeasuredReply:
-        completion = await engine.chat(_body(draw, persona, sampling, template_kwargs))
-        return _measured(completion, draw, taste)
+        words = persona.opening(draw.problem, _OPENING_SEED)
+        return _measured(await ask(setting, words, seed=draw.seed), draw, taste)
 
     replies = await each(reply_to, draws, concurrent=config.concurrent, finished=finished)
     neutral = None
@@ -117,32 +120,8 @@ def _draws(problems: Sequence[Problem], config: schema.Eval) -> list[_Draw]:
     ]
 
 
-def _body(
-    draw: _Draw,
-    persona: Persona,
-    sampling: schema.Sampling,
-    template_kwargs: dict[str, Any] | None,
-) -> dict[str, Any]:
-    body: dict[str, Any] = {
-        "messages": persona.opening(draw.problem, _OPENING_SEED),
-        "temperature": sampling.temperature,
-        "top_p": 1.0,
-        "max_tokens": sampling.max_tokens,
-        "seed": draw.seed,
-    }
-    if template_kwargs:
-        body["chat_template_kwargs"] = template_kwargs
-    return body
-
-
-def _measured(completion: dict[str, Any], draw: _Draw, taste: Taste) -> MeasuredReply:
-    try:
-        choice = completion["choices"][0]
-        text: str = choice["message"].get("content") or ""
-        finish_reason: str | None = choice.get("finish_reason")
-        tokens = int(completion["usage"]["completion_tokens"])
-    except (KeyError, IndexError, TypeError) as error:
-        raise EngineError(f"the engine's completion lacks {error}: is it a vLLM server?") from None
+def _measured(reply: Reply, draw: _Draw, taste: Taste) -> MeasuredReply:
+    text, finish_reason = reply.text, reply.finish_reason
     checks = taste.results(text, finish_reason)
     return MeasuredReply(
         problem_id=draw.problem.problem_id,
@@ -152,7 +131,7 @@ def _measured(completion: dict[str, Any], draw: _Draw, taste: Taste) -> Measured
         seed=draw.seed,
         text=text,
         finish_reason=finish_reason,
-        tokens=tokens,
+        tokens=reply.tokens,
         checks=checks,
         score=taste.score(text, finish_reason),
         reference_rule=reference_rule(text),

@@ -31,6 +31,12 @@ def found_file(name: str, data: schema.Data) -> Path | None:
     return next((path for path in places(name) if path.is_file()), None)
 
 
+def source_of(name: str, data: schema.Data, hub: HubSet) -> str:
+    """Where they come from, for people: the file that will be read, or the hub's id."""
+    file = found_file(name, data)
+    return hub.name if file is None else str(file)
+
+
 def problems(name: str, data: schema.Data, hub: HubSet) -> list[Problem]:
     """The problems, always in the same order.
 

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from clawrl.config import schema
 from clawrl.errors import ConfigError, DataError, nearest
 from clawrl.eval.asking import ask
-from clawrl.eval.problem_data import found_file, problems
+from clawrl.eval.problem_data import problems, source_of
 from clawrl.eval.sampled import sampled_numbers
 from clawrl.eval.scorers import RULES, RULES_VERSION, score
 from clawrl.eval.statistics import Estimate
@@ -66,10 +66,7 @@ class ProblemTask(Task):
         self.samples, self.size = samples, size
         self.sampling = sampling_section(name, sampling)
         self._prompt, self._scorer, self._rules = prompt, scorer, RULES[scorer]
-        try:
-            self._hub = HubSet(**hub)
-        except TypeError as error:
-            raise ConfigError(f"{name}.hub", str(error).partition("() ")[2]) from None
+        self._hub = HubSet.from_file(name, hub)
 
     def items(self, data: schema.Data) -> list[Item]:
         """All problems. Raises DataError, also where an answer is none of the scorer's kind."""
@@ -87,8 +84,7 @@ class ProblemTask(Task):
 
     def source(self, data: schema.Data) -> str:
         """The file that is read, or the hub's id."""
-        file = found_file(self.name, data)
-        return self._hub.name if file is None else str(file)
+        return source_of(self.name, data, self._hub)
 
     def settings(self) -> dict[str, Any]:
         """The prompt and the scorer."""
@@ -112,12 +108,7 @@ class ProblemTask(Task):
         scored = await asyncio.to_thread(
             score, reply.text, reply.finish_reason, item.answer, self._rules
         )
-        return Generation(
-            item_id=item.item_id,
-            sample=draw.sample,
-            seed=draw.seed,
-            question=item.question,
-            answer=item.answer,
+        return draw.generation(
             text=reply.text,
             finish_reason=reply.finish_reason,
             tokens=reply.tokens,

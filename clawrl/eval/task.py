@@ -65,6 +65,17 @@ class Draw:
     sample: int
     seed: int
 
+    def generation(self, **found: Any) -> Generation:
+        """The record of what was drawn: `text`, `status`, `scores` and so on are `found`."""
+        return Generation(
+            item_id=self.item.item_id,
+            sample=self.sample,
+            seed=self.seed,
+            question=self.item.question,
+            answer=self.item.answer,
+            **found,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Setting:

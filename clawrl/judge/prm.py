@@ -8,7 +8,6 @@ Source: arXiv:2603.10165, process reward model and hindsight hints.
 from __future__ import annotations
 
 import asyncio
-import logging
 import re
 import time
 from collections.abc import Callable
@@ -17,17 +16,13 @@ from pathlib import Path
 from string import Template
 from types import TracebackType
 
-import openai
-from openai.types.chat import ChatCompletion
-
+from clawrl.consulted import ConsultedModel
 from clawrl.errors import JudgeError, nearest
 from clawrl.judge import votes as vote_rules
 from clawrl.judge.turns import last_request, reply_text
 from clawrl.protocols import Judge
 from clawrl.quoting import as_data
 from clawrl.records.nouns import Cost, Feedback, HintVote, Interaction, Verdict, Vote
-
-log = logging.getLogger(__name__)
 
 _PROMPTS = ("vote.txt", "hint.txt", "turn.txt")
 _TURN_PARTS = {"request", "reply", "role", "next_state"}
@@ -75,14 +70,16 @@ class PrmJudge(Judge):
         """
         folder = Path(prompts).expanduser() if prompts is not None else None
         self.name = f"prm/{model}" if folder is None else f"prm/{model}+{folder.resolve().name}"
-        self._model = model
         self._votes, self._hint_votes = votes, hint_votes
-        self._temperature, self._max_tokens = temperature, max_tokens
-        self._timeout_s = timeout_s
         self._judging_version = judging_version
-        self._slots = asyncio.Semaphore(concurrent)
-        self._client = openai.AsyncOpenAI(
-            base_url=base_url, api_key=api_key or "none", timeout=timeout_s, max_retries=2
+        self._consulted = ConsultedModel(
+            base_url=base_url,
+            model=model,
+            api_key=api_key,
+            temperature=temperature,
+            max_tokens=max_tokens,
+            timeout_s=timeout_s,
+            concurrent=concurrent,
         )
         self._vote_prompt, self._hint_prompt, turn = _read_prompts(folder)
         self._turn = Template(turn)
@@ -100,7 +97,7 @@ class PrmJudge(Judge):
 
     async def aclose(self) -> None:
         """Close the connections."""
-        await self._client.close()
+        await self._consulted.aclose()
 
     async def judge(self, interaction: Interaction, feedback: Feedback) -> Verdict:
         """Ask for all votes and hints at once; those that fail abstain, and the others stand."""
@@ -138,37 +135,17 @@ class PrmJudge(Judge):
 
     async def _vote(self, turn: str) -> tuple[Vote, Cost]:
         try:
-            text, cost = await self._ask(self._vote_prompt, turn)
+            text, cost = await self._consulted.ask(self._vote_prompt, turn)
         except JudgeError as error:
             return Vote(score=None, problem=str(error)), Cost()
         return vote_rules.parse_vote(text), cost
 
     async def _hint(self, turn: str) -> tuple[HintVote, Cost]:
         try:
-            text, cost = await self._ask(self._hint_prompt, turn)
+            text, cost = await self._consulted.ask(self._hint_prompt, turn)
         except JudgeError as error:
             return HintVote(hint=None, problem=str(error)), Cost()
         return vote_rules.parse_hint(text), cost
-
-    async def _ask(self, instruction: str, turn: str) -> tuple[str, Cost]:
-        """One call. Raises JudgeError for every way in which it can fail."""
-        try:
-            async with self._slots, asyncio.timeout(self._timeout_s):
-                answer = await self._client.chat.completions.create(
-                    model=self._model,
-                    messages=[
-                        {"role": "system", "content": instruction},
-                        {"role": "user", "content": turn},
-                    ],
-                    temperature=self._temperature,
-                    max_tokens=self._max_tokens,
-                )
-        except (openai.OpenAIError, TimeoutError, ValueError) as error:
-            # ValueError: a body that is no JSON. The message may quote the turn: only its kind
-            # is recorded.
-            log.debug("judge call failed: %s", error)
-            raise JudgeError(type(error).__name__) from error
-        return _read(answer)
 
 
 def quoted(text: str) -> str:
@@ -179,19 +156,6 @@ def quoted(text: str) -> str:
     """
     text = _BOX.sub(r"\\fbox", as_data(text))
     return _MARK.sub(lambda m: f"({m[1]})" if m[1] else f"&lt;{m[2]}", text)
-
-
-def _read(answer: object) -> tuple[str, Cost]:
-    # Typed as object: an endpoint that answers with something else gives the client a plain string.
-    if not isinstance(answer, ChatCompletion) or not answer.choices:
-        raise JudgeError("no_completion")
-    usage = answer.usage
-    cost = Cost(
-        calls=1,
-        prompt_tokens=usage.prompt_tokens if usage else 0,
-        completion_tokens=usage.completion_tokens if usage else 0,
-    )
-    return answer.choices[0].message.content or "", cost
 
 
 def _read_prompts(folder: Path | None) -> tuple[str, str, str]:

@@ -11,6 +11,7 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.markup import escape
 from rich.panel import Panel
+from rich.progress import Progress
 from rich.progress_bar import ProgressBar
 from rich.status import Status
 from rich.table import Table
@@ -23,10 +24,10 @@ BARS = "▁▂▃▄▅▆▇█"
 SVG_COLUMNS = 92
 
 
-class _Shown:
+class Shown:
     """Draws something that changes from entering the context until leaving it; None: nothing."""
 
-    def __init__(self, drawn: Live | Status | None) -> None:
+    def __init__(self, drawn: Live | Status | Progress | None) -> None:
         self._drawn = drawn
 
     def __enter__(self) -> Self:
@@ -44,7 +45,7 @@ class _Shown:
             self._drawn.stop()
 
 
-class Display(_Shown):
+class Display(Shown):
     """Shows a `RunState`; `say` prints a line that stays above the live picture."""
 
     def __init__(self, state: RunState, console: Console | None = None) -> None:
@@ -143,7 +144,7 @@ def _percent(value: float | None) -> str:
     return "-" if value is None else f"{value:.0%}"
 
 
-class StatusLine(_Shown):
+class StatusLine(Shown):
     """One line that says what a short command does now; plain lines without a terminal."""
 
     def __init__(self, console: Console) -> None:

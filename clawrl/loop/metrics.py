@@ -28,7 +28,7 @@ from clawrl.records.folder import RunFolder
 log = logging.getLogger(__name__)
 
 Values = dict[str, float]
-Job = Literal["train", "eval", "serve"]
+Job = Literal["train", "eval"]
 
 _LONGEST_TAG, _LONGEST_NAME = 64, 128
 """W&B refuses longer ones."""

@@ -23,12 +23,14 @@ from clawrl.judge.votes import replay
 from clawrl.loop.display import StatusLine
 from clawrl.loop.learner_process import LearnerProcess
 from clawrl.loop.measuring import Measurer
+from clawrl.loop.metrics import MetricsLog
 from clawrl.loop.parts import assembler, build_collector, open_recording, run_until
 from clawrl.loop.pipeline import Pipeline
 from clawrl.loop.policy import Policy, open_judge, open_policy
 from clawrl.records.folder import LEDGER_LINES, RunFolder, surviving
 from clawrl.records.jsonl import read
 from clawrl.records.nouns import Feedback, Interaction, Sample, Update, Verdict
+from clawrl.records.versions import prune
 from clawrl.records.writer import RecordWriter
 
 REPLAY = "replay.jsonl"
@@ -132,10 +134,7 @@ async def judge_run(
 
 
 def same_judge(config: Config, stored: Config) -> bool:
-    """Whether two configurations name one judge: all is equal but where and how fast it answers.
-
-    The recorded name cannot tell: a judge with an engine of its own calls every model by one name.
-    """
+    """Whether two configurations name one judge: all is equal but where and how fast it answers."""
     return _opinion(config.judge.model_dump()) == _opinion(stored.judge.model_dump())
 
 
@@ -216,7 +215,7 @@ async def train_offline(config: Config, folder: RunFolder, display: StatusLine) 
         bound_staleness=False,
     )
     async with asyncio.TaskGroup() as group:
-        following = group.create_task(_show_updates(target, updates, display))
+        following = group.create_task(_follow(target, updates, config.weights.keep, display))
         try:
             await learner.run()
         finally:
@@ -236,10 +235,13 @@ def missing_samples(updates: Iterable[Update], accepted: set[str]) -> tuple[int,
     return len(named - accepted), len(named)
 
 
-async def _show_updates(folder: RunFolder, updates: int, display: StatusLine) -> None:
+async def _follow(folder: RunFolder, updates: int, keep: int, display: StatusLine) -> None:
+    """Say how many updates there are, and delete older weights as the publisher does."""
     while True:
-        done = len(await asyncio.to_thread(folder.surviving_updates))
-        display.phase(f"{done}/{updates} updates")
+        done = await asyncio.to_thread(folder.surviving_updates)
+        display.phase(f"{len(done)}/{updates} updates")
+        newest = {update.version for update in done[-1:]}
+        await asyncio.to_thread(prune, folder.weights, keep=keep, protect=newest)
         await asyncio.sleep(0.5)
 
 
@@ -247,10 +249,13 @@ async def measure_once(config: Config, folder: RunFolder, display: StatusLine) -
     """Measure the newest weights of a folder; without any, the base model."""
     async with open_policy(config, folder, display.phase) as policy:
         measurer = Measurer(config, folder, policy, trusted=True)
-        return await measurer.measure(
+        found = await measurer.measure(
             policy.served.version,
             lambda done, total: display.phase(f"{done}/{total} replies measured"),
         )
+    with MetricsLog(folder.metrics, config, folder.root.name, job="eval") as metrics:
+        metrics.log(found.version, found.metrics())
+    return found
 
 
 def _sibling(config: Config, folder: RunFolder, suffix: str) -> RunFolder:

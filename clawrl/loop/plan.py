@@ -93,7 +93,8 @@ def make_plan(config: Config, run_dir: Path) -> Plan:
     _add(needs, resources.policy_gpus, engine_gib)
     settings = config.judge.model_extra or {}
     if judge_engine(config.judge) == "own":
-        judge = judge_server(config, _path(str(settings["model"])), run_dir / "logs/judge.log")
+        name = str(settings["model"])
+        judge = judge_server(config, name, _path(name), run_dir / "logs/judge.log")
         processes.append(
             Planned(
                 "judge engine",

@@ -178,13 +178,13 @@ async def _judge_server(
     config: Config, folder: RunFolder, name: str, progress: Progress
 ) -> EngineServer:
     path = await asyncio.to_thread(models.prepare, name, progress=progress)
-    server = judge_server(config, path, folder.logs / "judge.log")
+    server = judge_server(config, name, path, folder.logs / "judge.log")
     await server.start(progress)
     return server
 
 
-def judge_server(config: Config, path: Path, log: Path) -> EngineServer:
-    """The judge's own engine: frozen, so without adapters."""
+def judge_server(config: Config, name: str, path: Path, log: Path) -> EngineServer:
+    """The judge's own engine: frozen, so without adapters; verdicts tell judges by its name."""
     return EngineServer(
         path,
         model=config.model.model_copy(update={"lora": None}),
@@ -192,5 +192,5 @@ def judge_server(config: Config, path: Path, log: Path) -> EngineServer:
         resources=config.resources,
         gpus=config.resources.judge_gpus,
         log=log,
-        served_name="judge",
+        served_name=Path(name).name,
     )

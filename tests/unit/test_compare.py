@@ -19,6 +19,7 @@ from clawrl.eval.measurement import MeasuredReply, Measurement, record
 from clawrl.eval.task import Generation
 from clawrl.records.folder import RunFolder
 from clawrl.records.jsonl import JsonlFile
+from tests.factories import make_interaction
 
 PROBLEMS, REPEATS = 36, 4
 
@@ -373,3 +374,27 @@ def test_a_folder_that_cannot_be_written_is_one_line(tmp_path):
     result = invoke(f"{run}@0", run, "--out", str(tmp_path / "file" / "x"))
     assert isinstance(result.exception, MachineError)
     assert "cannot be written" in str(result.exception)
+
+
+def test_it_says_after_how_many_sessions_each_group_was_pleased(tmp_path):
+    pleasing, stock = "Anna has 3 + 4 = 7 apples in the end.", "To solve this, we add. So, it is 7."
+    names: list[str] = []
+    for number, texts in enumerate(([stock, *[pleasing] * 3], [stock] * 2 + [pleasing] * 3)):
+        name = make_run(
+            tmp_path / f"a-{number}", {8: 0.8}, seed=number, config={"taste": "student"}
+        )
+        interactions = RunFolder(Path(name)).interactions.writer(0)
+        for place, text in enumerate(texts):
+            reply = {"role": "assistant", "content": text}
+            interactions.append(make_interaction(session_id=f"s{place}", reply=reply))
+        interactions.close()
+        names.append(name)
+    other = {"taste": "student", "learner": {"lr": 1e-6}}
+    quiet = make_run(tmp_path / "b-1", {8: 0.4}, config=other)
+    notes = [note for note in compared(*names, quiet).notes if "Sessions to effect" in note]
+    assert notes == ["Sessions to effect, a@8: 4.5 [4, 5] over 2 runs."]
+    interactions = RunFolder(Path(quiet)).interactions.writer(0)
+    interactions.append(make_interaction(reply={"role": "assistant", "content": stock}))
+    interactions.close()
+    notes = compared(*names, quiet).notes
+    assert "Sessions to effect, b-1@8: at least 1; 0 of 1 got there." in notes

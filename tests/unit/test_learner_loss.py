@@ -149,16 +149,40 @@ def test_the_signal_over_the_vocabulary_agrees_with_a_plain_loop(model_path, kep
 
 
 def test_over_the_vocabulary_too_the_second_step_looks_back_to_before_the_first(model_path):
-    config = make_config(objective={"w_binary": 0, "opd_over": "vocabulary"})
+    config = make_config(
+        objective={"w_binary": 0, "opd_over": "vocabulary", "opd_kept": 10_000, "opd_clip": None}
+    )
+    samples = [s for s in uneven_samples(6) if s.hinted_prompt_ids]
+    samples = [s.model_copy(update={"temperature": 0.5}) for s in samples]
     policy = make_policy(model_path, config)
-    loss = run_backward(policy, uneven_samples(4), config)
-    first = gradient(policy).clone()
+    batch = run_backward(policy, samples, config)
+    model, before = (
+        AutoModelForCausalLM.from_pretrained(model_path, dtype=torch.float64) for _ in range(2)
+    )
     with torch.no_grad():
-        for parameter in policy.trained().values():
-            parameter.add_(0.05 * torch.sign(parameter.grad), alpha=-1)
+        for name, parameter in policy.trained().items():
+            step = 0.02 * torch.sign(parameter.grad)
+            parameter -= step
+            model.get_parameter(name).sub_(step)
             parameter.grad = None
+    batch.backward()
+    loss, cut = 0.0, 0
+    for sample in samples:
+        shown = [torch.tensor([ids]) for ids in (sample.prompt_ids, sample.hinted_prompt_ids)]
+        reply = torch.tensor([sample.reply_ids])
+        plain, hinted = (torch.cat([prompt, reply], 1) for prompt in shown)
+        for place in range(-len(sample.reply_ids) - 1, -1):
+            with torch.no_grad():
+                old = (before(plain).logits[0, place] / 0.5).softmax(0)
+                gap = ((before(hinted).logits[0, place] / 0.5).softmax(0) / old).log()
+            rho = (model(plain).logits[0, place] / 0.5).softmax(0) / old
+            clipped = torch.minimum(rho * gap, rho.clamp(0.8, 1.28) * gap)
+            cut += (clipped != rho * gap).sum().item()
+            loss = loss - (old * clipped).sum() / len(sample.reply_ids) / len(samples)
+    assert cut > 0
     loss.backward()
-    assert gradient(policy).norm() < first.norm()  # what has moved enough is clipped
+    expected = torch.cat([parameter.grad.flatten() for parameter in model.parameters()])
+    assert relative(gradient(policy), expected) < 1e-6
 
 
 @pytest.mark.parametrize("ranks", [2, 5, 16, 20])
