@@ -85,6 +85,16 @@ class Interaction(Line):
     """Why this turn can never be a sample; None: it can."""
     replaces: str | None = None
     """The interaction that this one regenerates: the client sent the same request again."""
+    user: str | None = None
+    """Name of the API key that asked; None: there is one key, or none."""
+    kind: str | None = None
+    """What the request was for: `user`, `tool`, or a side turn's errand such as `title`."""
+    placed_by: str | None = None
+    """How its session was found: `header`, `tool_call_id`, `own_reply`, `new`, ..."""
+    route: Literal["chat", "responses", "messages"] = "chat"
+    """The API that the client spoke."""
+    redacted: list[str] = Field(default_factory=list)
+    """Kinds of personal data that were blanked before this was written."""
 
 
 class Feedback(Line):
@@ -97,6 +107,10 @@ class Feedback(Line):
     content: str
     session_done: bool = False
     """True: this was the session's last word."""
+    source: Literal["conversation", "explicit"] = "conversation"
+    """`explicit`: somebody rated the reply, beside the conversation."""
+    score: Score | None = None
+    """The rating, where one was given: it is the verdict. None: a judge reads the content."""
 
 
 class Vote(Record):
