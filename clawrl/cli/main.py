@@ -238,6 +238,25 @@ def serve(
 
 
 @app.command()
+def forget(
+    session: Annotated[str, typer.Argument(metavar="SESSION", help="The session's id.")],
+    folder: Annotated[Path, typer.Option("--run", metavar="RUN", help="The run folder.")],
+) -> None:
+    """Blank what a session said in every record of a stopped run.
+
+    Example: clawrl forget SESSION --run runs/NAME
+    """
+    from clawrl.records.folder import RunFolder
+    from clawrl.records.forgetting import forget as blank
+
+    lines = blank(RunFolder.open(folder), session)
+    typer.echo(
+        f"{lines} records blanked. Weights that were trained on this session already keep what "
+        "they learned."
+    )
+
+
+@app.command()
 def doctor(
     overrides: Overrides = None, config_dir: ConfigDir = None, as_json: Json = False
 ) -> None:

@@ -101,12 +101,23 @@ class Gateway(Section):
     port: int = Field(default=0, ge=0, le=65535)
     """0: any free port."""
     api_key: str | None = None
+    keys: dict[str, str] = Field(default_factory=dict)
+    """A key for each user, by the user's name; beside `api_key`, which names nobody."""
     record_wait_ms: float = Field(default=50, gt=0)
     """How long a turn's last chunk waits for its record; after that it is served, not trained."""
     queue_records: int = Field(default=10_000, ge=1)
     session_idle_s: float = Field(default=3600, gt=0)
     """A session without a request for this long is forgotten."""
     max_body_mib: float = Field(default=32, gt=0)
+
+    @model_validator(mode="after")
+    def _keys_tell_users_apart(self) -> Gateway:
+        given = [*self.keys.values(), *([] if self.api_key is None else [self.api_key])]
+        if not all(self.keys) or not all(key.strip() for key in self.keys.values()):
+            raise ValueError("keys: a name or a key is empty")
+        if len(set(given)) < len(given):
+            raise ValueError("keys: two users have the same key")
+        return self
 
 
 class Sampling(Section):

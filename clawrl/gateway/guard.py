@@ -25,7 +25,10 @@ class Guard:
     """Checks requests before anything of them is used. Every check raises ApiError."""
 
     def __init__(self, config: schema.Gateway) -> None:
-        self._key = config.api_key
+        keys: list[tuple[str | None, str]] = [*config.keys.items()]
+        if config.api_key is not None:
+            keys.append((None, config.api_key))
+        self._keys = keys
         self._body_limit = int(config.max_body_mib * 2**20)
         self._loopback_only = _is_loopback(config.host)
         self._own_names = {config.host.lower(), socket.gethostname().lower()}
@@ -44,18 +47,26 @@ class Guard:
         if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
             raise ApiError(403, f"requests from {origin} are refused", code="origin_refused")
 
-    def check_key(self, headers: Headers) -> None:
-        """The bearer token is the configured key, compared in constant time (401)."""
-        if self._key is None:
-            return
+    def check_key(self, headers: Headers) -> str | None:
+        """The bearer token is a configured key, compared in constant time (401).
+
+        Returns:
+            The name of the user whose key it is; None for the key without a name, and where no
+            keys are configured.
+        """
+        if not self._keys:
+            return None
         scheme, _, token = headers.get("authorization", "").partition(" ")
-        right = hmac.compare_digest(token.strip().encode(), self._key.encode())
-        if scheme.lower() != "bearer" or not right:
+        given = token.strip().encode()
+        # Every key is compared, so that the time does not tell whose it is.
+        names = [name for name, key in self._keys if hmac.compare_digest(given, key.encode())]
+        if scheme.lower() != "bearer" or not names:
             raise ApiError(
                 401,
                 "wrong or missing API key: send `Authorization: Bearer KEY`",
                 code="invalid_api_key",
             )
+        return names[0]
 
     async def read_json(self, request: Request) -> dict[str, Any]:
         """The body as an object: of type JSON (415), not too large (413), well formed (400)."""
@@ -78,7 +89,7 @@ class Guard:
             return False
         # A page can rebind its own name to this machine, but not an address or the machine's name,
         # and it does not know the key.
-        return self._key is not None or name in self._own_names or _is_address(name)
+        return bool(self._keys) or name in self._own_names or _is_address(name)
 
 
 def _object(raw: bytes) -> dict[str, Any]:

@@ -150,11 +150,11 @@ def wandb_mode(setting: str) -> WandbMode:
 
 
 def without_secrets(values: Any) -> Any:
-    """The same values with every `api_key` blanked: what leaves the machine holds none."""
+    """The same values with every key blanked: what leaves the machine holds none."""
     if isinstance(values, dict):
         fields: dict[str, Any] = values
         return {
-            key: "***" if key == "api_key" and value else without_secrets(value)
+            key: "***" if key in ("api_key", "keys") and value else without_secrets(value)
             for key, value in fields.items()
         }
     return values
