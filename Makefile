@@ -28,10 +28,10 @@ check: setup  ## Lint, format, types, imports
 	$(BIN)/lint-imports
 
 fast: setup  ## Tests without an engine
-	OMP_NUM_THREADS=1 $(BIN)/pytest -q -m "not engine and not slow and not gpu"
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q -m "not engine and not slow"
 
 engine: setup  ## Tests with the real vLLM and real processes
-	$(BIN)/pytest -q -m "(engine or slow or gpu)"
+	$(BIN)/pytest -q -m "engine or slow"
 
 clean:  ## Remove .venv
 	rm -rf $(VENV)

@@ -162,9 +162,9 @@ def _cores(_config: Config) -> Finding:
 def _memory(config: Config) -> Finding:
     from clawrl.loop.plan import make_plan
 
-    needed, there = make_plan(config, Path("runs/doctor")).device_gib["cpu"]
-    found = f"{there:.0f} GiB, the recipe needs about {needed:.0f}"
-    if needed > there:
+    room = make_plan(config, Path("runs/doctor")).devices["cpu"]
+    found = f"{room.there:.0f} GiB, the recipe needs about {room.needed:.0f}"
+    if not room.fits:
         return Finding("memory", found, "missing", "choose learner=lora or a smaller model")
     return Finding("memory", found, "ok")
 

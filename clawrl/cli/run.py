@@ -182,10 +182,12 @@ def show_plan(config: Config, run_dir: Path) -> None:
     for process in plan.processes:
         table.add_row(process.name, process.devices, process.port, process.memory)
     out.print(table)
-    devices = Table("device", "needed", "there is", "")
-    for device, (needed, there) in plan.device_gib.items():
-        verdict = "[green]fits[/]" if needed <= there else "[red]too small[/]"
-        devices.add_row(device, f"{needed:.1f} GiB", f"{there:.1f} GiB", verdict)
+    devices = Table("device", "needed", "memory", "known by", "")
+    for device, room in plan.devices.items():
+        verdict = "[green]fits[/]" if room.fits else "[red]too small[/]"
+        devices.add_row(
+            device, f"{room.needed:.1f} GiB", f"{room.there:.1f} GiB", room.source, verdict
+        )
     out.print(devices)
     out.print(
         f"weight update: {plan.transfer}, {plan.update_bytes:,} bytes "

@@ -83,7 +83,7 @@ class Resources(Section):
     judge_gpus: list[int] = Field(default_factory=list)
     learner_gpus: list[int] = Field(default_factory=list)
     gpu_memory_gib: float = Field(default=80, gt=0)
-    """Memory of one GPU, for the plan where none is here to ask."""
+    """Assumed memory of one GPU, for the plan where the GPU is not here to be asked."""
     tensor_parallel: int = Field(default=1, ge=1)
     data_parallel: int = Field(default=1, ge=1)
     cpu_cores: str | None = None

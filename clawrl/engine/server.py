@@ -42,7 +42,6 @@ class EngineServer:
         gpus: list[int],
         log: Path,
         served_name: str = "policy",
-        nccl_updates: bool = False,
     ) -> None:
         """Nothing is started yet.
 
@@ -54,7 +53,6 @@ class EngineServer:
             gpus: the GPUs that it gets; empty on a CPU.
             log: where vLLM's output goes.
             served_name: the model's name in requests.
-            nccl_updates: CUDA only: let `clawrl.engine.nccl` send weights from GPU to GPU.
         """
         self.model_path = model_path
         self.served_name = served_name
@@ -67,7 +65,6 @@ class EngineServer:
         self._engine = engine
         self._resources = resources
         self._gpus = gpus
-        self._nccl_updates = nccl_updates
         self._child: Child | None = None
 
     @property
@@ -105,8 +102,6 @@ class EngineServer:
             command += ["--max-num-batched-tokens", str(budget)]
         else:
             command += ["--gpu-memory-utilization", str(self._engine.gpu_memory_share)]
-        if self._nccl_updates:
-            command += ["--weight-transfer-config", '{"backend": "nccl"}']
         if model.lora is not None:
             command += ["--enable-lora", "--max-lora-rank", str(_vllm_rank(model.lora.rank))]
             command += ["--max-loras", str(LORA_VERSIONS)]

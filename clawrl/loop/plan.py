@@ -11,6 +11,7 @@ from clawrl.config.schema import Config
 from clawrl.engine.server import EngineServer
 from clawrl.errors import ModelError
 from clawrl.learner.command import learner_command, learner_environment, memory_estimate_gib
+from clawrl.loop.gpus import measured_gpus
 from clawrl.loop.policy import judge_engine, judge_server
 
 GIB = 2**30
@@ -41,12 +42,26 @@ class Planned:
 
 
 @dataclass(frozen=True)
+class Room:
+    """A device's memory beside what is planned on it, in GiB."""
+
+    needed: float
+    there: float
+    source: str
+    """How `there` is known: `measured`, or the key that assumes it."""
+
+    @property
+    def fits(self) -> bool:
+        """Whether there is enough."""
+        return self.needed <= self.there
+
+
+@dataclass(frozen=True)
 class Plan:
     """A whole run before it starts."""
 
     processes: list[Planned]
-    device_gib: dict[str, tuple[float, float]]
-    """Per device: needed and available, in GiB."""
+    devices: dict[str, Room]
     update_bytes: int
     """What one weight update moves to the engine."""
     transfer: str
@@ -54,7 +69,7 @@ class Plan:
     @property
     def fits(self) -> bool:
         """Whether every device has room for what is planned on it."""
-        return all(needed <= there for needed, there in self.device_gib.values())
+        return all(room.fits for room in self.devices.values())
 
 
 def make_plan(config: Config, run_dir: Path) -> Plan:
@@ -69,7 +84,8 @@ def make_plan(config: Config, run_dir: Path) -> Plan:
         gpus=resources.policy_gpus,
         log=run_dir / "logs/engine.log",
     )
-    engine_gib = engine_memory_gib(config)
+    gpus_gib = measured_gpus()
+    policy_gib = _engine_gib(config, resources.policy_gpus, gpus_gib)
     learner_gib = memory_estimate_gib(config) or 0.0
     processes = [
         Planned(
@@ -84,28 +100,29 @@ def make_plan(config: Config, run_dir: Path) -> Plan:
             "policy engine",
             _devices(resources.policy_gpus),
             "127.0.0.1:free",
-            f"{engine_gib:.1f} GiB each",
+            f"{policy_gib:.1f} GiB each",
             policy.command(),
             policy.environment(),
         ),
     ]
     needs: dict[str, float] = {}
-    _add(needs, resources.policy_gpus, engine_gib)
+    _add(needs, resources.policy_gpus, policy_gib)
     settings = config.judge.model_extra or {}
     if judge_engine(config.judge) == "own":
         name = str(settings["model"])
+        judge_gib = _engine_gib(config, resources.judge_gpus, gpus_gib)
         judge = judge_server(config, name, _path(name), run_dir / "logs/judge.log")
         processes.append(
             Planned(
                 "judge engine",
                 _devices(resources.judge_gpus),
                 "127.0.0.1:free",
-                f"{engine_gib:.1f} GiB each",
+                f"{judge_gib:.1f} GiB each",
                 judge.command(),
                 judge.environment(),
             )
         )
-        _add(needs, resources.judge_gpus, engine_gib)
+        _add(needs, resources.judge_gpus, judge_gib)
     processes.append(
         Planned(
             f"learner x{len(resources.learner_gpus) or resources.learner_processes}",
@@ -120,16 +137,21 @@ def make_plan(config: Config, run_dir: Path) -> Plan:
     needs["cpu"] = needs.get("cpu", 0.0) + SUPERVISOR_GIB
     return Plan(
         processes,
-        {device: (gib, _available(config, device)) for device, gib in sorted(needs.items())},
+        {device: _room(config, device, gib, gpus_gib) for device, gib in sorted(needs.items())},
         update_bytes(config),
         config.weights.transfer,
     )
 
 
-def engine_memory_gib(config: Config) -> float:
-    """Memory of one engine on one device: weights and cache (CPU), or its share of the GPU."""
+def _engine_gib(config: Config, gpus: list[int], gpus_gib: dict[int, float]) -> float:
+    """Memory of one engine on one device: weights and cache (CPU), or its share of the GPU.
+
+    Of unlike GPUs the one with the most memory counts.
+    """
     if config.engine.device == "cuda":
-        return config.engine.gpu_memory_share * config.resources.gpu_memory_gib
+        assumed = config.resources.gpu_memory_gib
+        memory = max((gpus_gib.get(gpu, assumed) for gpu in gpus), default=assumed)
+        return config.engine.gpu_memory_share * memory
     parameters = config.model.parameters or 0.0
     weights = parameters * BYTES[config.model.dtype] / GIB
     return weights + config.engine.kv_cache_gib + ENGINE_OVERHEAD_GIB
@@ -163,9 +185,12 @@ def _add(needs: dict[str, float], gpus: list[int], gib: float, *, each: int = 1)
         needs[device] = needs.get(device, 0.0) + gib
 
 
-def _available(config: Config, device: str) -> float:
-    if device != "cpu":
-        return config.resources.gpu_memory_gib
-    import psutil
+def _room(config: Config, device: str, needed: float, gpus_gib: dict[int, float]) -> Room:
+    if device == "cpu":
+        import psutil
 
-    return psutil.virtual_memory().total / GIB
+        return Room(needed, psutil.virtual_memory().total / GIB, "measured")
+    there = gpus_gib.get(int(device.removeprefix("cuda:")))
+    if there is None:
+        return Room(needed, config.resources.gpu_memory_gib, "assumed: resources.gpu_memory_gib")
+    return Room(needed, there, "measured")

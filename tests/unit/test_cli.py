@@ -92,7 +92,14 @@ def test_a_dry_run_prints_the_papers_plan_without_a_gpu(tmp_path: Path):
         cwd=tmp_path,
     )
     assert done.returncode == 0, done.stderr
-    for piece in ("learner x4", "policy engine", "judge engine", "vllm.entrypoints", "bytes"):
+    for piece in (
+        "learner x4",
+        "policy engine",
+        "judge engine",
+        "vllm.entrypoints",
+        "bytes",
+        "known by",
+    ):
         assert piece in done.stdout
     assert list(tmp_path.iterdir()) == []
 
