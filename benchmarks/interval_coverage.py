@@ -7,7 +7,7 @@ Two measurements of the same problems without any difference between them: at th
 mean in 95 of 100. Problems differ in how hard they are (replies to one correlate by 0.3), and the
 two sides of a pair share that. A score is right or wrong, or the mean of six checks.
 
-`plain` is the percentile interval without the corrections of `clawrl.eval.statistics`. A row's
+`plain` is the percentile interval without the corrections of `eval.statistics.estimates`. A row's
 numbers have a standard error of about 0.5.
 """
 
@@ -19,7 +19,7 @@ import time
 import numpy as np
 import numpy.typing as npt
 
-from clawrl.eval.statistics import DRAWS, LEVEL, Observations, mean, paired_difference
+from clawrl.eval.statistics.estimates import DRAWS, LEVEL, Observations, mean, paired_difference
 
 Floats = npt.NDArray[np.float64]
 ALL_REPEATS = ((2, 2), (2, 4), (4, 4))

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from clawrl.eval.measurement import MeasuredReply, Measurement
+from clawrl.eval.personalization.measurement import MeasuredReply, Measurement
 from clawrl.records.nouns import Feedback, Interaction, Sampling, Usage, Weights
 
 _numbers = itertools.count(1)

@@ -11,9 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from clawrl.cli.screen import err, out, short
-from clawrl.eval import wording
-from clawrl.eval.compare import Comparison, compare, shown_replies
-from clawrl.eval.compare_report import (
+from clawrl.compare.differences import Comparison, compare, shown_replies
+from clawrl.compare.report import (
     as_numbers,
     default_folder,
     others,
@@ -22,8 +21,9 @@ from clawrl.eval.compare_report import (
     seed_lines,
     write_comparison,
 )
-from clawrl.eval.compare_sources import Reply, read_source
-from clawrl.eval.comparison import Row
+from clawrl.compare.sources import Reply, read_source
+from clawrl.eval.personalization import wording
+from clawrl.eval.personalization.change import Row
 
 _LONGEST_REPLY = 420
 _SIDE_BY_SIDE = 3

@@ -19,15 +19,16 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from clawrl.cli.run import compose, create_run, run_name, run_until_signal, supervise
+from clawrl.cli.run import compose, run_until_signal, supervise
 from clawrl.cli.screen import err, out, short
 from clawrl.config import compose as composing
 from clawrl.errors import UserError
 from clawrl.loop.display import Shown, StatusLine
+from clawrl.loop.run_folder import create_run, folder_of
 from clawrl.records.folder import RunFolder
 
 if TYPE_CHECKING:
-    from clawrl.eval.runner import Evaluation
+    from clawrl.eval.evaluation.runner import Evaluation
 
 LIST = "list"
 _SPEED_OVER_S = 600.0
@@ -61,7 +62,7 @@ def evaluate(options: Options) -> None:
 
 def list_tasks(config_dir: Path | None) -> None:
     """`--task list`: every task in a table."""
-    from clawrl.eval.catalog import load_task, task_files
+    from clawrl.eval.tasks.catalog import load_task, task_files
 
     table = Table("task", "what", "items", "metric", "samples")
     for name in task_files(config_dir):
@@ -74,7 +75,7 @@ def list_tasks(config_dir: Path | None) -> None:
 
 
 def _evaluate_task(options: Options, task: str) -> None:
-    from clawrl.loop.evaluating import Asked, Watcher, evaluate
+    from clawrl.offline.evaluate import Asked, Watcher, evaluate
 
     overrides = list(options.overrides)
     if options.data is not None:
@@ -127,7 +128,7 @@ def _number_table(task: str, results: dict[str, Any]) -> Table:
 
 def _measure_taste(options: Options) -> None:
     """Without a task: how much first replies are to the persona's taste, filed with the run."""
-    from clawrl.loop.offline import measure_once
+    from clawrl.offline.stages import measure_once
 
     if options.samples is not None or options.data is not None:
         raise UserError(
@@ -145,9 +146,7 @@ def _measure_taste(options: Options) -> None:
         )
     else:
         config = compose(options.overrides, options.config_dir)
-        run = RunFolder(
-            (Path(config.runs_dir) / (config.run or f"eval-{run_name(config)}")).absolute()
-        )
+        run = folder_of(config, prefix="eval-")
         create_run(config, run)
     found: list[Any] = []
 

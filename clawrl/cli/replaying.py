@@ -11,7 +11,7 @@ from clawrl.cli.run import supervise
 from clawrl.cli.screen import err, out
 from clawrl.errors import ClawRLError
 from clawrl.loop.display import StatusLine
-from clawrl.loop.replaying import Outcome, Tally, replay_run
+from clawrl.offline.replay import Outcome, Tally, replay_run
 from clawrl.records.folder import RunFolder
 
 

@@ -11,8 +11,9 @@ from rich.text import Text
 
 from clawrl.cli.screen import err, out, short
 from clawrl.errors import UserError
-from clawrl.eval import wording
-from clawrl.eval.paper_table import (
+from clawrl.eval.personalization import wording
+from clawrl.records.folder import RunFolder
+from clawrl.report.paper_table import (
     BY_MODEL,
     KINDS,
     UPDATES,
@@ -20,8 +21,7 @@ from clawrl.eval.paper_table import (
     PaperTable,
     paper_tables,
 )
-from clawrl.eval.report import summary_table, write_report
-from clawrl.records.folder import RunFolder
+from clawrl.report.run_report import summary_table, write_report
 
 NOT_RUN = "not run"
 _NAMES: dict[Kind, str] = {"binary": "binary", "opd": "OPD", "combined": "combined"}

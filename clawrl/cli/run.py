@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-import time
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from clawrl.config import compose as composing
 from clawrl.config.schema import Config
 from clawrl.errors import ClawRLError, ConfigError, UserError, first_error
 from clawrl.loop.display import Display, StatusLine
+from clawrl.loop.run_folder import create_run, folder_of, store_config
 from clawrl.records.folder import RunFolder
 
 
@@ -48,20 +48,20 @@ def train(
         config = composing.load(folder.config, overrides, config_dir=config_dir)
     else:
         config = compose(overrides, config_dir)
-        folder = RunFolder((Path(config.runs_dir) / (config.run or run_name(config))).absolute())
+        folder = folder_of(config)
     if cfg:
         print(composing.dump(config), end="")
     elif dry_run:
         show_plan(config, folder.root)
     elif source is not None:
-        from clawrl.loop.offline import train_offline
+        from clawrl.offline.stages import train_offline
 
         supervise(lambda display: train_offline(config, folder, display))
     else:
         if resume is None:
             create_run(config, folder)
         else:
-            _store(config, folder)
+            store_config(config, folder)
         _train_live(config, folder, trusted=resume is None or trust)
 
 
@@ -103,9 +103,9 @@ def collect(overrides: list[str], *, turns: int, cfg: bool, config_dir: Path | N
     if cfg:
         print(composing.dump(config), end="")
         return
-    from clawrl.loop.offline import collect_turns
+    from clawrl.offline.stages import collect_turns
 
-    folder = RunFolder((Path(config.runs_dir) / (config.run or run_name(config))).absolute())
+    folder = folder_of(config)
     create_run(config, folder)
     supervise(lambda display: collect_turns(config, folder, display, turns=turns))
     out.print(short(folder.root), soft_wrap=True)
@@ -121,7 +121,7 @@ def judge(
     trust: bool,
 ) -> None:
     """`clawrl judge RUN`. `name` is short for the override `judge=NAME`."""
-    from clawrl.loop.offline import judge_run
+    from clawrl.offline.stages import judge_run
 
     given = [
         override for override in overrides if override.startswith(("judge=", "judge._target_"))
@@ -155,9 +155,7 @@ def serve(overrides: list[str], *, cfg: bool, config_dir: Path | None) -> None:
         return
     from clawrl.loop.serving import Serving
 
-    folder = RunFolder(
-        (Path(config.runs_dir) / (config.run or f"serve-{run_name(config)}")).absolute()
-    )
+    folder = folder_of(config, prefix="serve-")
     create_run(config, folder)
     with StatusLine(err) as display:
         serving = Serving(config, folder, display)
@@ -196,26 +194,6 @@ def show_plan(config: Config, run_dir: Path) -> None:
     for process in plan.processes:
         out.print(f"\n[bold]{process.name}[/]")
         out.print(escape(process.line), soft_wrap=True, highlight=False)
-
-
-def create_run(config: Config, folder: RunFolder) -> None:
-    """Make a run folder. Raises UserError where one is already, or it cannot be made."""
-    if folder.config.exists():
-        raise UserError(
-            f"{folder.root}: this run exists; choose another run=NAME or go on with "
-            f"`clawrl train --resume {short(folder.root)}`"
-        )
-    try:
-        folder.root.mkdir(parents=True, exist_ok=True)
-        folder.config.touch(mode=0o600)  # it may hold an API key
-        _store(config.model_copy(update={"run": folder.root.name}), folder)
-    except OSError as error:
-        raise UserError(f"{folder.root}: cannot make the run folder: {error.strerror}") from None
-
-
-def _store(config: Config, folder: RunFolder) -> None:
-    """The learner reads the run's configuration from its folder: overrides must stand there."""
-    folder.config.write_text(composing.dump(config))
 
 
 def compose(overrides: list[str], config_dir: Path | None) -> Config:
@@ -269,8 +247,3 @@ def run_until_signal(work: Coroutine[Any, Any, Any], first: Callable[[], None] |
         raise KeyboardInterrupt from None
     except BaseExceptionGroup as group:
         raise first_error(group) from None
-
-
-def run_name(config: Config) -> str:
-    """The name of a run that the user gives none: the recipe and the time."""
-    return f"{config.recipe.replace('/', '-')}-{time.strftime('%Y%m%d-%H%M%S')}"

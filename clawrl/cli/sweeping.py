@@ -24,12 +24,12 @@ from urllib.parse import quote
 from rich.markup import escape
 from rich.table import Table
 
-from clawrl.cli.run import create_run, run_name
 from clawrl.cli.screen import err, out, short
 from clawrl.config import compose as composing
 from clawrl.config.difference import differences
 from clawrl.config.schema import Config
 from clawrl.errors import ClawRLError, ConfigError, UserError
+from clawrl.loop.run_folder import create_run, run_name
 from clawrl.records.folder import RunFolder
 from clawrl.records.nouns import Remainder
 
@@ -143,7 +143,7 @@ def train_in_a_process(run: Path) -> int:
     with ours:
         with theirs:
             child = subprocess.Popen(
-                [sys.executable, "-m", "clawrl.guard", str(theirs.fileno()), *command],
+                [sys.executable, "-m", "clawrl.processes.guard", str(theirs.fileno()), *command],
                 pass_fds=(theirs.fileno(),),
                 start_new_session=True,
             )

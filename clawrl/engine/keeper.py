@@ -13,7 +13,7 @@ from pathlib import Path
 from clawrl.engine.client import VllmEngine
 from clawrl.engine.server import EngineServer
 from clawrl.errors import EngineError
-from clawrl.served import ServedPolicy
+from clawrl.serving.policy import ServedPolicy
 
 log = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ import httpx
 
 from clawrl.config import schema
 from clawrl.errors import EngineError, MachineError
-from clawrl.processes import Child, free_port
+from clawrl.processes.child import Child, free_port
 
 HEALTH_POLL_S = 0.25
 PROGRESS_EVERY_S = 5.0

@@ -13,19 +13,19 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from clawrl.admission import Admission
 from clawrl.config import schema
-from clawrl.gateway.ask import read_ask
-from clawrl.gateway.desk import Counters, Desk
+from clawrl.gateway.access import AccessCheck
 from clawrl.gateway.errors import ApiError
-from clawrl.gateway.guard import Guard
+from clawrl.gateway.request import read_ask
 from clawrl.gateway.respond import TurnResponse
 from clawrl.gateway.sessions import Sessions
+from clawrl.gateway.tracker import Counters, SessionTracker
 from clawrl.gateway.turn import Services, Turn
 from clawrl.protocols import Engine
 from clawrl.records.nouns import Feedback, Interaction
 from clawrl.records.writer import RecordWriter
-from clawrl.served import ServedPolicy
+from clawrl.serving.admission import Admission
+from clawrl.serving.policy import ServedPolicy
 
 
 def create_app(
@@ -55,16 +55,16 @@ def create_app(
     Returns:
         The application. `app.state.counters` are its Counters, `app.state.sessions` its Sessions.
     """
-    desk = Desk(Sessions(config.session_idle_s), writer, on_feedback, admission)
+    tracker = SessionTracker(Sessions(config.session_idle_s), writer, on_feedback, admission)
     services = Services(
         engine=engine,
         served=served,
         writer=writer,
-        desk=desk,
+        tracker=tracker,
         model_name=model_name,
         record_wait_s=config.record_wait_ms / 1000,
     )
-    endpoints = _Endpoints(services, Guard(config), template_kwargs)
+    endpoints = _Endpoints(services, AccessCheck(config), template_kwargs)
     app = Starlette(
         routes=[
             Route("/v1/chat/completions", endpoints.chat, methods=["POST"]),
@@ -77,28 +77,30 @@ def create_app(
             Exception: _broken,
         },
     )
-    app.state.counters = desk.counters
-    app.state.sessions = desk.sessions
+    app.state.counters = tracker.counters
+    app.state.sessions = tracker.sessions
     return app
 
 
 class _Endpoints:
-    def __init__(self, services: Services, guard: Guard, template_kwargs: dict[str, Any]) -> None:
+    def __init__(
+        self, services: Services, access: AccessCheck, template_kwargs: dict[str, Any]
+    ) -> None:
         self._services = services
-        self._guard = guard
+        self._access = access
         self._template_kwargs = template_kwargs
         self._started = int(time.time())
 
     async def chat(self, request: Request) -> ASGIApp:
-        self._guard.check_origin(request.headers)
-        self._guard.check_key(request.headers)
-        body = await self._guard.read_json(request)
+        self._access.check_origin(request.headers)
+        self._access.check_key(request.headers)
+        body = await self._access.read_json(request)
         ask = read_ask(request.headers, body, self._template_kwargs)
         return TurnResponse(Turn(ask, self._services), stream=ask.stream)
 
     async def models(self, request: Request) -> Response:
-        self._guard.check_origin(request.headers)
-        self._guard.check_key(request.headers)
+        self._access.check_origin(request.headers)
+        self._access.check_key(request.headers)
         model = {
             "id": self._services.model_name,
             "object": "model",
@@ -108,15 +110,19 @@ class _Endpoints:
         return JSONResponse({"object": "list", "data": [model]})
 
     async def health(self, request: Request) -> Response:
-        self._guard.check_origin(request.headers)
-        served, writer, desk = self._services.served, self._services.writer, self._services.desk
-        counters: Counters = desk.counters
+        self._access.check_origin(request.headers)
+        served, writer, tracker = (
+            self._services.served,
+            self._services.writer,
+            self._services.tracker,
+        )
+        counters: Counters = tracker.counters
         healthy = served.changing or await self._services.engine.health()
         state = {
             "status": "ok" if healthy else "engine_down",
             "version": served.version,
             "changing": served.changing,
-            "sessions": len(desk.sessions),
+            "sessions": len(tracker.sessions),
             "records_waiting": writer.waiting,
             "records_dropped": writer.dropped,
             **counters.as_dict(),

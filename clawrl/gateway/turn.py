@@ -10,15 +10,15 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from clawrl.admission import AdmissionClosed
 from clawrl.errors import EngineError, RequestError
-from clawrl.gateway.ask import Ask
 from clawrl.gateway.capture import Capture, View
-from clawrl.gateway.desk import Desk, Place
+from clawrl.gateway.request import Ask
+from clawrl.gateway.tracker import SessionTracker, TurnPosition
 from clawrl.protocols import Engine
 from clawrl.records.nouns import Interaction, Usage, Weights
 from clawrl.records.writer import RecordWriter
-from clawrl.served import ServedPolicy
+from clawrl.serving.admission import AdmissionClosed
+from clawrl.serving.policy import ServedPolicy
 
 Show = Callable[[dict[str, Any]], Awaitable[None]]
 
@@ -30,7 +30,7 @@ class Services:
     engine: Engine
     served: ServedPolicy
     writer: RecordWriter
-    desk: Desk
+    tracker: SessionTracker
     model_name: str
     record_wait_s: float
 
@@ -53,7 +53,7 @@ class Turn:
         self._first_version: int | None = None  # None: not yet sent to the engine
         self._last_version = 0
         self._digest = ""
-        self._session, self._arrival = services.desk.arrive(ask)
+        self._session, self._arrival = services.tracker.arrive(ask)
         self._view = View(
             interaction_id=self.interaction_id,
             model_name=services.model_name,
@@ -77,7 +77,7 @@ class Turn:
             await self._record_in_time()
         for chunk in held:
             await show(chunk)
-        self._services.desk.leave(self._session, self._ask)
+        self._services.tracker.leave(self._session, self._ask)
 
     async def complete(self) -> dict[str, Any]:
         """The whole reply, when the turn is recorded. Raises as `stream`."""
@@ -87,7 +87,7 @@ class Turn:
             self._capture.add_completion(completion)
             self._last_version = self._services.served.version
             await self._record_in_time()
-        self._services.desk.leave(self._session, self._ask)
+        self._services.tracker.leave(self._session, self._ask)
         return self._view.completion(completion)
 
     async def _pass_on(self, show: Show) -> list[dict[str, Any]]:
@@ -112,7 +112,7 @@ class Turn:
 
     async def _send_off(self) -> None:
         """Wait for room and for weights, then note the version that draws the first token."""
-        served, admission = self._services.served, self._services.desk.admission
+        served, admission = self._services.served, self._services.tracker.admission
         if admission is not None and self._ask.driven:
             try:
                 await admission.admit(self.interaction_id)
@@ -135,14 +135,14 @@ class Turn:
         record = self._file(self._capture.problem(), stands=True)
         late = record.model_copy(update={"untrainable": record.untrainable or "not_recorded"})
         if not await services.writer.written(record, services.record_wait_s, late=late):
-            services.desk.counters.not_recorded += 1
-            services.desk.amend(self._session, late)
+            services.tracker.counters.not_recorded += 1
+            services.tracker.amend(self._session, late)
 
     @contextmanager
     def _ending_early(self) -> Generator[None]:
         """Record what was served of a turn that does not end by itself."""
-        desk = self._services.desk
-        counters = desk.counters
+        tracker = self._services.tracker
+        counters = tracker.counters
         try:
             yield
         except asyncio.CancelledError:
@@ -160,7 +160,7 @@ class Turn:
             raise
         finally:
             if not self._stands:
-                desk.give_up(self.interaction_id)
+                tracker.give_up(self.interaction_id)
 
     def _file(self, problem: str | None, *, stands: bool) -> Interaction:
         """Make the record and enter it into its session.
@@ -170,19 +170,19 @@ class Turn:
             stands: the client has the reply and may go on from it.
         """
         self._filed, self._stands = True, stands
-        desk, key = self._services.desk, self._ask.key
-        place = desk.place(self._session, self._ask, self._arrival, stands=stands)
-        record = self._record(place, self._ask.untrainable or problem)
+        tracker, key = self._services.tracker, self._ask.key
+        position = tracker.position(self._session, self._ask, self._arrival, stands=stands)
+        record = self._record(position, self._ask.untrainable or problem)
         if stands and key.turn_type == "main" and not key.done:
-            desk.answered(self._session, record, self._arrival)
+            tracker.answered(self._session, record, self._arrival)
         return record
 
-    def _record(self, place: Place, untrainable: str | None) -> Interaction:
+    def _record(self, position: TurnPosition, untrainable: str | None) -> Interaction:
         capture, ask = self._capture, self._ask
         return Interaction(
             interaction_id=self.interaction_id,
             session_id=self._session.session_id,
-            turn=place.turn,
+            turn=position.turn,
             turn_type=ask.key.turn_type,
             created=self._created,
             messages=ask.messages,
@@ -203,7 +203,7 @@ class Turn:
             first_token_s=self._first_token_s,
             latency_s=time.perf_counter() - self._started,
             untrainable=untrainable,
-            replaces=place.replaces,
+            replaces=position.replaces,
         )
 
 

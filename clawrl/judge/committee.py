@@ -18,7 +18,7 @@ from typing import Any
 from clawrl.config.build import build
 from clawrl.config.schema import Plugin
 from clawrl.errors import ConfigError
-from clawrl.judge.seats import Seat, committee_name, verdict_name
+from clawrl.judge.members import Member, committee_name, verdict_name
 from clawrl.judge.votes import deliberate
 from clawrl.protocols import Judge
 from clawrl.records.nouns import Cost, Feedback, Interaction, Verdict, Vote
@@ -67,17 +67,17 @@ class CommitteeJudge(Judge):
                 for member in self._members
             ]
         verdicts = [task.result() for task in asking]
-        seats = [
-            Seat(verdict.judge, member.weight, len(verdict.votes), len(verdict.hints))
+        members = [
+            Member(verdict.judge, member.weight, len(verdict.votes), len(verdict.hints))
             for member, verdict in zip(self._members, verdicts, strict=True)
         ]
         votes = [vote for verdict in verdicts for vote in verdict.votes]
         hints = [hint for verdict in verdicts for hint in verdict.hints]
-        score, hint = deliberate(seats, votes, hints)
+        score, hint = deliberate(members, votes, hints)
         return Verdict(
             interaction_id=interaction.interaction_id,
             session_id=interaction.session_id,
-            judge=verdict_name(seats),
+            judge=verdict_name(members),
             votes=votes,
             score=score,
             hints=hints,

@@ -16,12 +16,12 @@ from pathlib import Path
 from string import Template
 from types import TracebackType
 
-from clawrl.consulted import ConsultedModel
 from clawrl.errors import JudgeError, nearest
 from clawrl.judge import votes as vote_rules
 from clawrl.judge.turns import last_request, reply_text
+from clawrl.llm.client import LlmClient
+from clawrl.llm.quoting import as_data
 from clawrl.protocols import Judge
-from clawrl.quoting import as_data
 from clawrl.records.nouns import Cost, Feedback, HintVote, Interaction, Verdict, Vote
 
 _PROMPTS = ("vote.txt", "hint.txt", "turn.txt")
@@ -72,7 +72,7 @@ class PrmJudge(Judge):
         self.name = f"prm/{model}" if folder is None else f"prm/{model}+{folder.resolve().name}"
         self._votes, self._hint_votes = votes, hint_votes
         self._judging_version = judging_version
-        self._consulted = ConsultedModel(
+        self._consulted = LlmClient(
             base_url=base_url,
             model=model,
             api_key=api_key,

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from clawrl.errors import JudgeError
-from clawrl.judge.seats import Seat, seats_of
-from clawrl.quoting import last_boxed, without_thought
+from clawrl.judge.members import Member, members_of
+from clawrl.llm.quoting import last_boxed, without_thought
 from clawrl.records.nouns import HintVote, Score, Verdict, Vote
 
 MIN_HINT_CHARS = 10
@@ -63,7 +63,7 @@ def choose_hint(hints: Sequence[HintVote]) -> str | None:
 
 
 def deliberate(
-    seats: Sequence[Seat], votes: Sequence[Vote], hints: Sequence[HintVote]
+    members: Sequence[Member], votes: Sequence[Vote], hints: Sequence[HintVote]
 ) -> tuple[Score | None, str | None]:
     """Score and hint of a committee.
 
@@ -71,30 +71,30 @@ def deliberate(
     whose own majority is the committee's score.
 
     Args:
-        seats: the members in order; how many of the votes and hints each of them gave.
-        votes: of all members, in the seats' order.
+        members: the members in order; how many of the votes and hints each of them gave.
+        votes: of all members, in the members' order.
         hints: likewise.
 
     Returns:
         The heaviest score (a tie is 0; None: nobody voted) and the hint, if any.
 
     Raises:
-        JudgeError: there are more or fewer votes or hints than the seats say.
+        JudgeError: there are more or fewer votes or hints than the members say.
     """
     weighted: list[tuple[Vote, Fraction]] = []
     own: list[tuple[Score | None, Sequence[HintVote]]] = []
-    if (sum(s.votes for s in seats), sum(s.hints for s in seats)) != (len(votes), len(hints)):
+    if (sum(s.votes for s in members), sum(s.hints for s in members)) != (len(votes), len(hints)):
         raise JudgeError(
             f"a committee's verdict holds {len(votes)} votes and {len(hints)} hints; "
             "its judge's name tells of others"
         )
     first_vote = first_hint = 0
-    for seat in seats:
-        given = votes[first_vote : first_vote + seat.votes]
-        own.append((majority(given), hints[first_hint : first_hint + seat.hints]))
+    for member in members:
+        given = votes[first_vote : first_vote + member.votes]
+        own.append((majority(given), hints[first_hint : first_hint + member.hints]))
         # As written, not as stored: 0.1 + 0.2 against 0.3 is a tie.
-        weighted += [(vote, Fraction(str(seat.weight))) for vote in given]
-        first_vote, first_hint = first_vote + seat.votes, first_hint + seat.hints
+        weighted += [(vote, Fraction(str(member.weight))) for vote in given]
+        first_vote, first_hint = first_vote + member.votes, first_hint + member.hints
     score = _heaviest(weighted)
     agreeing = [hint for member, given in own if member == score for hint in given]
     return score, choose_hint(agreeing)
@@ -106,11 +106,11 @@ def replay(verdict: Verdict) -> Verdict:
     Raises:
         JudgeError: it is a committee's, and its votes do not fit the members that it names.
     """
-    seats = seats_of(verdict.judge)
-    if seats is None:
+    members = members_of(verdict.judge)
+    if members is None:
         score, hint = majority(verdict.votes), choose_hint(verdict.hints)
     else:
-        score, hint = deliberate(seats, verdict.votes, verdict.hints)
+        score, hint = deliberate(members, verdict.votes, verdict.hints)
     return verdict.model_copy(update={"score": score, "hint": hint})
 
 

@@ -25,8 +25,8 @@ from transformers.utils import logging as transformers_logging
 from clawrl.config import schema
 from clawrl.errors import ClawRLError, ConfigError, UserError
 from clawrl.learner.command import MODEL_PATH
-from clawrl.learner.place import Place
 from clawrl.learner.program import Learner, Options
+from clawrl.learner.rank import Rank
 from clawrl.records.folder import LEDGER_LINES, RunFolder, surviving
 from clawrl.records.jsonl import read
 
@@ -56,14 +56,14 @@ def main() -> int:
             cpu=not config.resources.learner_gpus,
             mixed_precision=config.learner.mixed_precision,
         )
-        place = Place(
+        rank = Rank(
             device=accelerator.device,
-            rank=accelerator.process_index,
-            ranks=accelerator.num_processes,
+            index=accelerator.process_index,
+            count=accelerator.num_processes,
             bf16=config.learner.mixed_precision == "bf16",
         )
-        log.info("rank=%d of %d threads=%d", place.rank, place.ranks, torch.get_num_threads())
-        Learner(options, config, place).run(stopping=stop.is_set)
+        log.info("rank=%d of %d threads=%d", rank.index, rank.count, torch.get_num_threads())
+        Learner(options, config, rank).run(stopping=stop.is_set)
         accelerator.end_training()
     except ClawRLError as error:
         log.error("%s", error)

@@ -17,9 +17,9 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from clawrl.errors import LearnerError
-from clawrl.failpoints import failpoint
 from clawrl.learner.policy import Policy
 from clawrl.learner.step import Trainer
+from clawrl.processes.failpoints import failpoint
 from clawrl.records.nouns import Update
 from clawrl.records.versions import atomic_folder, version_folder, versions
 

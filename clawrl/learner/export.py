@@ -13,8 +13,8 @@ from torch import Tensor
 
 from clawrl.config import schema
 from clawrl.learner.batch import Scored, collate
-from clawrl.learner.place import Place
 from clawrl.learner.policy import Policy
+from clawrl.learner.rank import Rank
 from clawrl.records.nouns import Sample
 from clawrl.records.versions import VersionMeta, write_version
 
@@ -91,7 +91,7 @@ def _write_adapter(folder: Path, policy: Policy, tensors: dict[str, Tensor]) -> 
 
 
 def probe_replies(
-    policy: Policy, samples: Sequence[Sample], *, place: Place, count: int = 2
+    policy: Policy, samples: Sequence[Sample], *, rank: Rank, count: int = 2
 ) -> list[dict[str, Any]]:
     """The shortest samples and their log-probs (nats, temperature 1) under the present weights.
 
@@ -100,7 +100,7 @@ def probe_replies(
     shortest = sorted(samples, key=lambda s: len(s.prompt_ids) + len(s.reply_ids))[:count]
     items = [Scored(i, s.prompt_ids, s.reply_ids) for i, s in enumerate(shortest)]
     with policy.evaluating():
-        logp = policy.logp(collate(items, place.device)).cpu()
+        logp = policy.logp(collate(items, rank.device)).cpu()
     parts = logp.split([len(item.reply_ids) for item in items])
     return [
         {

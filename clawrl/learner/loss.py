@@ -16,9 +16,9 @@ from clawrl.config import schema
 from clawrl.learner.batch import Collated, MicroBatch, Scored, collate, plans, share_out
 from clawrl.learner.hindsight import VocabularyHindsight
 from clawrl.learner.measures import Measures
-from clawrl.learner.place import Place
 from clawrl.learner.policy import Policy
 from clawrl.learner.pool import staleness
+from clawrl.learner.rank import Rank
 from clawrl.objective.advantages import centred_scores, combined_advantage, hindsight_gap
 from clawrl.objective.losses import (
     aggregate,
@@ -48,15 +48,15 @@ class BatchLoss:
         policy: Policy,
         *,
         config: schema.Config,
-        place: Place,
+        rank: Rank,
         version: int,
     ) -> None:
         """Plan the batch; `version` is that of the policy's weights, for staleness."""
         self._samples = samples
         self._policy = policy
         self._objective = config.objective
-        self._ranks = place.ranks
-        self._device = place.device
+        self._ranks = rank.count
+        self._device = rank.device
         self._version = version
         score = torch.tensor([sample.score or 0 for sample in samples], dtype=torch.float64)
         if config.objective.baseline == "batch":
@@ -66,16 +66,16 @@ class BatchLoss:
         self.window_tokens = sum(trained)
         """Trained tokens of all ranks: what the mean is taken over."""
         self.window_samples = len(trained)
-        self.measures = Measures(place.device)
+        self.measures = Measures(rank.device)
         scored = [
             Scored(index, sample.prompt_ids, sample.reply_ids, sample.temperature)
             for index, sample in enumerate(samples)
         ]
         budget = config.learner.micro_batch_tokens
-        shares = share_out(scored, place.ranks)
-        self.micro_batches = plans(shares, budget_tokens=budget)[place.rank]
+        shares = share_out(scored, rank.count)
+        self.micro_batches = plans(shares, budget_tokens=budget)[rank.index]
         hinted = [[h for item in share if (h := self._hinted(item))] for share in shares]
-        self._hinted_batches = plans(hinted, budget_tokens=budget)[place.rank]
+        self._hinted_batches = plans(hinted, budget_tokens=budget)[rank.index]
         self._teacher: dict[int, Tensor] = {}
         self._vocabulary = (
             VocabularyHindsight(config.objective)

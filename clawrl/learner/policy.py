@@ -23,15 +23,15 @@ from clawrl.config import schema
 from clawrl.errors import ModelError
 from clawrl.learner.batch import Collated
 from clawrl.learner.logp import ReplyLogp, causal_model
-from clawrl.learner.place import Place
+from clawrl.learner.rank import Rank
 
 
 class Policy:
     """A causal language model whose replies are scored, and its reference where one is needed."""
 
-    def __init__(self, model_path: Path, config: schema.Config, place: Place) -> None:
+    def __init__(self, model_path: Path, config: schema.Config, rank: Rank) -> None:
         self._config = config
-        self._place = place
+        self._rank = rank
         self.model = load_model(model_path, config, seed=config.seed)
         self.lora = config.model.lora is not None
         self.module = self._ready(self.model)
@@ -51,9 +51,9 @@ class Policy:
     def _ready(self, model: nn.Module) -> ReplyLogp:
         """Onto the device, and sharded where there are several processes."""
         module = ReplyLogp(model, chunk_tokens=self._config.learner.logit_chunk_tokens)
-        module.to(self._place.device)
-        if self._place.ranks > 1:
-            shard(module, self._place)
+        module.to(self._rank.device)
+        if self._rank.count > 1:
+            shard(module, self._rank)
         return module
 
     def logp(self, batch: Collated) -> Tensor:
@@ -62,12 +62,12 @@ class Policy:
 
     def logp_of(self, batch: Collated, ids: Tensor) -> Tensor:
         """[N, K] log-probabilities, nats, of [N, K] ids in the places of the reply tokens."""
-        with self._place.autocast():
+        with self._rank.autocast():
             return self.module(batch.input_ids, batch.positions, ids, batch.temperature)
 
     def most_likely(self, batch: Collated, count: int) -> tuple[Tensor, Tensor]:
         """[N, K] the `count` most likely ids in each place, and [N, K] their nats."""
-        with self._place.autocast():
+        with self._rank.autocast():
             return self.module(batch.input_ids, batch.positions, count, batch.temperature)
 
     @torch.no_grad()
@@ -77,7 +77,7 @@ class Policy:
             adapted: Any = self.model
             with adapted.disable_adapter():
                 return self.logp(batch)
-        with self._place.autocast():
+        with self._rank.autocast():
             return self.reference(
                 batch.input_ids, batch.positions, batch.targets[:, None], batch.temperature
             )[:, 0]
@@ -149,16 +149,16 @@ def load_model(path: Path, config: schema.Config, *, seed: int) -> nn.Module:
     return model.train()
 
 
-def shard(module: ReplyLogp, place: Place) -> None:
+def shard(module: ReplyLogp, rank: Rank) -> None:
     """Split every layer's parameters over all processes, and the rest as one more unit.
 
     Gradients are averaged over the processes, as in any data-parallel training; who wants the sum
     multiplies the loss by their number.
     """
-    mesh = init_device_mesh(place.device.type, (place.ranks,))
+    mesh = init_device_mesh(rank.device.type, (rank.count,))
     precision = MixedPrecisionPolicy(
-        param_dtype=torch.bfloat16 if place.bf16 else None,
-        reduce_dtype=torch.float32 if place.bf16 else None,
+        param_dtype=torch.bfloat16 if rank.bf16 else None,
+        reduce_dtype=torch.float32 if rank.bf16 else None,
     )
     whole_layers: set[str] = set(causal_model(module.model)._no_split_modules or ())
     for layer in list(module.modules()):

@@ -16,14 +16,14 @@ from typing import Any
 from torch import Tensor
 
 from clawrl.config import schema
-from clawrl.failpoints import failpoint
-from clawrl.learner.books import Books, NoBatch
 from clawrl.learner.checkpoint import load_checkpoint, newest_checkpoint, save_checkpoint
 from clawrl.learner.export import export_version, probe_replies
-from clawrl.learner.place import Place
+from clawrl.learner.ledger import LedgerKeeper, NoBatch
 from clawrl.learner.policy import Policy
 from clawrl.learner.pool import Batch
+from clawrl.learner.rank import Rank
 from clawrl.learner.step import Trainer
+from clawrl.processes.failpoints import failpoint
 from clawrl.records.folder import RunFolder
 from clawrl.records.nouns import Update
 from clawrl.records.versions import digest_of
@@ -45,7 +45,7 @@ class Options:
 class Learner:
     """One process of the learner, from start to exit."""
 
-    def __init__(self, options: Options, config: schema.Config, place: Place) -> None:
+    def __init__(self, options: Options, config: schema.Config, rank: Rank) -> None:
         """Load the newest checkpoint, or the base model, and bring the ledger up to it.
 
         Raises:
@@ -54,12 +54,12 @@ class Learner:
         """
         self._options = options
         self._config = config
-        self._place = place
+        self._rank = rank
         self._folder = RunFolder.open(options.run)
-        self._policy = Policy(options.model_path, config, place)
-        self._trainer = Trainer(self._policy, config=config, place=place)
+        self._policy = Policy(options.model_path, config, rank)
+        self._trainer = Trainer(self._policy, config=config, rank=rank)
         self._probed = False
-        checkpoint = place.decide(lambda: newest_checkpoint(self._folder.checkpoints))
+        checkpoint = rank.decide(lambda: newest_checkpoint(self._folder.checkpoints))
         if checkpoint:
             load_checkpoint(
                 self._folder.checkpoints, checkpoint.version, self._policy, self._trainer
@@ -67,10 +67,10 @@ class Learner:
         self._version = self._saved = checkpoint.version if checkpoint else 0
         self._last = checkpoint
         """First rank: the update that led to the weights as they are."""
-        self._books = self._open_books() if place.first else None
+        self._ledger = self._open_ledger() if rank.first else None
 
-    def _open_books(self) -> Books:
-        return Books(
+    def _open_ledger(self) -> LedgerKeeper:
+        return LedgerKeeper(
             self._folder,
             self._last,
             config=self._config,
@@ -85,19 +85,19 @@ class Learner:
         """
 
         def choose() -> Batch | NoBatch:
-            assert self._books is not None
-            return self._books.next_batch(self._version, stopping=stopping)
+            assert self._ledger is not None
+            return self._ledger.next_batch(self._version, stopping=stopping)
 
         while self._version < self._options.until:
-            batch = self._place.decide(choose)
+            batch = self._rank.decide(choose)
             if batch is NoBatch.AT_ALL:
                 break
             if isinstance(batch, Batch):
                 self._update(batch)
         if self._saved < self._version:
-            self._save(self._policy.weights(holder=self._place.first))
-        if self._books:
-            self._books.close()
+            self._save(self._policy.weights(holder=self._rank.first))
+        if self._ledger:
+            self._ledger.close()
 
     def _update(self, batch: Batch) -> None:
         """From one version to the next. The order of what it writes is the module's invariant."""
@@ -107,17 +107,17 @@ class Learner:
         self._version += 1
         probe = None
         if not self._probed:  # once for each process: the supervisor compares the engine with it
-            probe = probe_replies(self._policy, batch.samples, place=self._place)
+            probe = probe_replies(self._policy, batch.samples, rank=self._rank)
             self._probed = True
-        weights = self._policy.weights(holder=self._place.first)
-        if self._place.first:
+        weights = self._policy.weights(holder=self._rank.first)
+        if self._rank.first:
             self._last = self._written(batch, metrics, weights, probe)
         self._pass("after_weights")
         if self._version % self._config.learner.checkpoint_every == 0 or self._at_end():
             self._save(weights)
         self._pass("after_checkpoint")
-        if self._books and self._last:
-            self._books.announce(self._last)
+        if self._ledger and self._last:
+            self._ledger.announce(self._last)
         self._pass("after_ledger")
 
     def _at_end(self) -> bool:
@@ -154,8 +154,8 @@ class Learner:
 
     def _save(self, weights: dict[str, Tensor]) -> None:
         """Write the checkpoint of the current version. Every rank must call this."""
-        optimiser = self._trainer.state(holder=self._place.first)
-        if self._place.first and self._last:
+        optimiser = self._trainer.state(holder=self._rank.first)
+        if self._rank.first and self._last:
             save_checkpoint(
                 self._folder.checkpoints, self._last, weights=weights, optimiser=optimiser
             )
@@ -163,5 +163,5 @@ class Learner:
 
     def _pass(self, point: str) -> None:
         """A point at which a crash test kills the first rank."""
-        if self._place.first:
+        if self._rank.first:
             failpoint(f"learner.{point}")

@@ -12,18 +12,18 @@ from clawrl.config import schema
 from clawrl.errors import LearnerError
 from clawrl.learner.loss import BatchLoss
 from clawrl.learner.measures import describe, total_tokens
-from clawrl.learner.place import Place
 from clawrl.learner.policy import Policy, gather, scatter
+from clawrl.learner.rank import Rank
 from clawrl.records.nouns import Sample
 
 
 class Trainer:
     """The policy's optimiser. `train` makes version n + 1 out of version n and one batch."""
 
-    def __init__(self, policy: Policy, *, config: schema.Config, place: Place) -> None:
+    def __init__(self, policy: Policy, *, config: schema.Config, rank: Rank) -> None:
         self._policy = policy
         self._config = config
-        self._place = place
+        self._rank = rank
         self._optimiser = make_optimiser(policy, config.learner)
 
     def train(self, samples: list[Sample], *, version: int) -> dict[str, float]:
@@ -40,7 +40,7 @@ class Trainer:
         """
         started = time.perf_counter()
         learner = self._config.learner
-        torch.manual_seed((self._config.seed * 2**20 + version) * 2**10 + self._place.rank)
+        torch.manual_seed((self._config.seed * 2**20 + version) * 2**10 + self._rank.index)
         rate = learning_rate(learner, version)
         for group in self._optimiser.param_groups:
             group["lr"] = rate
@@ -48,7 +48,7 @@ class Trainer:
             samples,
             self._policy,
             config=self._config,
-            place=self._place,
+            rank=self._rank,
             version=version,
         )
         batch.look_back()

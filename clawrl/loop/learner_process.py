@@ -9,7 +9,7 @@ from pathlib import Path
 from clawrl.config.schema import Config
 from clawrl.errors import LearnerError
 from clawrl.learner.command import learner_command, learner_environment
-from clawrl.processes import Child
+from clawrl.processes.child import Child
 from clawrl.records.folder import RunFolder
 
 log = logging.getLogger(__name__)

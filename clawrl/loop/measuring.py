@@ -7,12 +7,12 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
-from clawrl.collect.problems import eval_problems
 from clawrl.config.build import build
 from clawrl.config.schema import Config
-from clawrl.eval.measurement import Measurement, measurements, record
-from clawrl.eval.personalization import measure
+from clawrl.eval.personalization.measure import measure
+from clawrl.eval.personalization.measurement import Measurement, measurements, record
 from clawrl.loop.policy import Policy
+from clawrl.problems.sets import eval_problems
 from clawrl.protocols import Persona, Problem
 from clawrl.records.folder import RunFolder
 from clawrl.tastes.known import TASTES

@@ -18,11 +18,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
 
+from clawrl.compare.wandb_runs import LABELS, VERSION, has_key
 from clawrl.config.schema import Config
 from clawrl.errors import ClawRLError
-from clawrl.eval.comparison import control_rows, first_and_last, score_row
-from clawrl.eval.measurement import measurements
-from clawrl.eval.wandb_runs import LABELS, VERSION, has_key
+from clawrl.eval.personalization.change import control_rows, first_and_last, score_row
+from clawrl.eval.personalization.measurement import measurements
 from clawrl.records.folder import RunFolder
 
 log = logging.getLogger(__name__)

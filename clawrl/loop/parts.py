@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from clawrl.collect.collector import Collector
-from clawrl.collect.problems import training_problems
 from clawrl.config.build import build
 from clawrl.config.schema import Config
 from clawrl.errors import first_error
@@ -18,6 +17,7 @@ from clawrl.gateway.app import create_app
 from clawrl.gateway.serve import GatewayServer
 from clawrl.loop.pipeline import RESUME, disk_error
 from clawrl.loop.policy import Policy
+from clawrl.problems.sets import training_problems
 from clawrl.protocols import Persona
 from clawrl.records.folder import RunFolder
 from clawrl.records.nouns import Feedback, Interaction, Sample, Verdict

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable
 
 from clawrl.errors import MachineError
-from clawrl.failpoints import failpoint
+from clawrl.processes.failpoints import failpoint
 from clawrl.protocols import Judge
 from clawrl.records.nouns import Feedback, Interaction, Sample, Verdict
 from clawrl.records.writer import RecordWriter

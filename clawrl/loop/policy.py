@@ -18,7 +18,7 @@ from clawrl.errors import ConfigError, WeightsError
 from clawrl.protocols import Judge
 from clawrl.records.folder import RunFolder
 from clawrl.records.versions import version_folder
-from clawrl.served import ServedPolicy
+from clawrl.serving.policy import ServedPolicy
 
 Progress = Callable[[str], None]
 

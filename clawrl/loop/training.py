@@ -19,13 +19,10 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import TypeVar
 
-from clawrl.admission import Admission
 from clawrl.collect.collector import Collector
-from clawrl.collect.problems import training_problems
 from clawrl.config.build import build
 from clawrl.config.schema import Config
 from clawrl.errors import ClawRLError, EngineError, RequestError, first_error
-from clawrl.failpoints import failpoint
 from clawrl.gateway.app import create_app
 from clawrl.gateway.serve import GatewayServer, require_free
 from clawrl.loop.backlog import Backlog, backlog, consumed
@@ -36,11 +33,14 @@ from clawrl.loop.metrics import MetricsLog
 from clawrl.loop.parts import assembler, build_collector, watch_writer
 from clawrl.loop.pipeline import Pipeline
 from clawrl.loop.policy import Policy, open_judge, open_policy
+from clawrl.problems.sets import training_problems
+from clawrl.processes.failpoints import failpoint
 from clawrl.protocols import Persona
 from clawrl.records.folder import LEDGER_LINES, RunFolder
 from clawrl.records.jsonl import JsonlFile, Reader
 from clawrl.records.nouns import Remainder, Sample, Update
 from clawrl.records.writer import RecordWriter
+from clawrl.serving.admission import Admission
 from clawrl.weights.publisher import Publisher
 
 log = logging.getLogger(__name__)

@@ -16,7 +16,7 @@ from clawrl.errors import EngineError, WeightsError
 from clawrl.protocols import Engine, WeightSink
 from clawrl.records.nouns import Update
 from clawrl.records.versions import prune, version_folder
-from clawrl.served import ServedPolicy
+from clawrl.serving.policy import ServedPolicy
 
 log = logging.getLogger(__name__)
 

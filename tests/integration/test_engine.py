@@ -20,7 +20,7 @@ from clawrl.engine.keeper import EngineKeeper
 from clawrl.engine.server import EngineServer
 from clawrl.errors import EngineError, RequestError
 from clawrl.records.nouns import Sampling
-from clawrl.served import ServedPolicy
+from clawrl.serving.policy import ServedPolicy
 from tests.tiny import make_tiny_model
 
 pytestmark = pytest.mark.engine

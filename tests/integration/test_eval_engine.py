@@ -11,10 +11,10 @@ from clawrl.config import schema
 from clawrl.engine.client import VllmEngine
 from clawrl.engine.endpoint import Endpoint
 from clawrl.engine.server import EngineServer
-from clawrl.eval.problem_task import ProblemTask
-from clawrl.eval.results import write_results
-from clawrl.eval.runner import Evaluation, Subject, draw_missing, plan
-from clawrl.eval.task import Setting
+from clawrl.eval.evaluation.results import write_results
+from clawrl.eval.evaluation.runner import Evaluation, Subject, draw_missing, plan
+from clawrl.eval.tasks.problem import ProblemTask
+from clawrl.eval.tasks.task import Setting
 from clawrl.protocols import Engine
 
 pytestmark = pytest.mark.engine

@@ -14,7 +14,7 @@ from clawrl.gateway.serve import GatewayServer
 from clawrl.records.folder import RunFolder
 from clawrl.records.nouns import Feedback, Interaction
 from clawrl.records.writer import RecordWriter
-from clawrl.served import ServedPolicy
+from clawrl.serving.policy import ServedPolicy
 from tests.tiny import make_tiny_model
 
 pytestmark = pytest.mark.engine

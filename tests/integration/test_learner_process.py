@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from clawrl.learner.command import learner_command, learner_environment
-from clawrl.learner.place import Place
 from clawrl.learner.program import Learner, Options
+from clawrl.learner.rank import Rank
 from clawrl.records.versions import version_folder, versions
 from tests.learning import make_config, make_run, uneven_samples
 from tests.tiny import make_tiny_model
@@ -54,7 +54,7 @@ def start(config, folder, model_path, until, **environment):
 
 def finish(config, folder, model_path, until):
     options = Options(run=folder.root, model_path=model_path, until=until, bound_staleness=False)
-    Learner(options, config, Place()).run(stopping=lambda: False)
+    Learner(options, config, Rank()).run(stopping=lambda: False)
 
 
 @pytest.fixture(scope="module")

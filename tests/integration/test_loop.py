@@ -224,7 +224,10 @@ def kill_engine(started: Started) -> bool:
     for process in started.descendants:
         with contextlib.suppress(psutil.Error):
             words = process.cmdline()
-            if "vllm.entrypoints.openai.api_server" in words and "clawrl.guard" not in words:
+            if (
+                "vllm.entrypoints.openai.api_server" in words
+                and "clawrl.processes.guard" not in words
+            ):
                 process.kill()
                 return True
     return False

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from clawrl.compare.differences import compare
+from clawrl.compare.sources import read_source
 from clawrl.config.compose import load
-from clawrl.eval.compare import compare
-from clawrl.eval.compare_sources import read_source
-from clawrl.eval.report import write_report
 from clawrl.records.folder import RunFolder
+from clawrl.report.run_report import write_report
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "notebooks"

@@ -18,7 +18,7 @@ from clawrl.config.compose import compose, dump
 from clawrl.judge.cues import CuesJudge
 from clawrl.learner.command import learner_command, learner_environment
 from clawrl.loop.parts import assembler
-from clawrl.loop.replaying import replay_run
+from clawrl.offline.replay import replay_run
 from clawrl.records.folder import RunFolder
 from clawrl.records.jsonl import JsonlFile
 from clawrl.records.nouns import Interaction, Retired

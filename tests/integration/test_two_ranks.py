@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from clawrl.learner.command import learner_command, learner_environment
-from clawrl.learner.place import Place
+from clawrl.learner.rank import Rank
 from clawrl.records.versions import read_meta, version_folder
 from tests.integration.two_ranks_worker import CASES, whole_gradients
 from tests.learning import make_config, make_run, uneven_samples
@@ -47,7 +47,7 @@ def gradients(model_path, tmp_path_factory):
     assert done.returncode == 0, done.stderr[-3000:]
     two = torch.load(out, weights_only=True)
     assert two.pop("ranks") == 2
-    return two, whole_gradients(model_path, Place())
+    return two, whole_gradients(model_path, Rank())
 
 
 @pytest.mark.parametrize("case", CASES)

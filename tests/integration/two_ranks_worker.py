@@ -9,8 +9,8 @@ import torch
 from accelerate import Accelerator
 
 from clawrl.learner.loss import BatchLoss
-from clawrl.learner.place import Place
 from clawrl.learner.policy import Policy, gather
+from clawrl.learner.rank import Rank
 from tests.learning import make_config, uneven_samples
 
 CASES = {
@@ -33,7 +33,7 @@ CASES = {
 """Number of samples, and what the configuration changes."""
 
 
-def whole_gradients(model_path: Path, place: Place) -> dict[str, torch.Tensor]:
+def whole_gradients(model_path: Path, rank: Rank) -> dict[str, torch.Tensor]:
     """Each case's gradient as one vector."""
     vectors = {}
     for name, (count, sections) in CASES.items():
@@ -41,9 +41,9 @@ def whole_gradients(model_path: Path, place: Place) -> dict[str, torch.Tensor]:
         samples = uneven_samples(count)
         if config.objective.mask_cut_replies:
             samples[0] = samples[0].model_copy(update={"finish_reason": "length"})
-        policy = Policy(model_path, config, place)
+        policy = Policy(model_path, config, rank)
         nudge_adapters(policy)
-        loss = BatchLoss(samples, policy, config=config, place=place, version=0)
+        loss = BatchLoss(samples, policy, config=config, rank=rank, version=0)
         loss.look_back()
         loss.backward()
         parts = [gather(p.grad).flatten() for p in policy.trained().values()]
@@ -67,10 +67,10 @@ def main() -> None:
     model_path, out = Path(sys.argv[1]), Path(sys.argv[2])
     torch.set_num_threads(1)
     accelerator = Accelerator(cpu=True)
-    place = Place(accelerator.device, accelerator.process_index, accelerator.num_processes)
-    vectors = whole_gradients(model_path, place)
-    if place.first:
-        torch.save(vectors | {"ranks": torch.tensor(place.ranks)}, out)
+    rank = Rank(accelerator.device, accelerator.process_index, accelerator.num_processes)
+    vectors = whole_gradients(model_path, rank)
+    if rank.first:
+        torch.save(vectors | {"ranks": torch.tensor(rank.count)}, out)
     accelerator.end_training()
 
 

@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from clawrl.admission import Admission, AdmissionClosed
+from clawrl.serving.admission import Admission, AdmissionClosed
 
 
 async def soon() -> None:

@@ -10,13 +10,13 @@ import yaml
 from typer.testing import CliRunner
 
 from clawrl.cli.main import app
+from clawrl.compare.differences import compare, holm, shown_replies
+from clawrl.compare.picture import draw_comparison, legend
+from clawrl.compare.report import as_markdown, as_numbers, default_folder, seed_lines
+from clawrl.compare.sources import HIDDEN, flat, read_source, wandb_curve
 from clawrl.errors import MachineError, UserError
-from clawrl.eval.compare import compare, holm, shown_replies
-from clawrl.eval.compare_picture import draw_comparison, legend
-from clawrl.eval.compare_report import as_markdown, as_numbers, default_folder, seed_lines
-from clawrl.eval.compare_sources import HIDDEN, flat, read_source, wandb_curve
-from clawrl.eval.measurement import MeasuredReply, Measurement, record
-from clawrl.eval.task import Generation
+from clawrl.eval.evaluation.generation import Generation
+from clawrl.eval.personalization.measurement import MeasuredReply, Measurement, record
 from clawrl.records.folder import RunFolder
 from clawrl.records.jsonl import JsonlFile
 from tests.factories import make_interaction
@@ -301,8 +301,8 @@ def test_names_and_values_cannot_break_the_documents_tables(tmp_path):
 
 
 def test_wandb_runs_are_shown_but_not_tested(tmp_path, monkeypatch):
-    from clawrl.eval import compare_sources
-    from clawrl.eval.wandb_runs import WandbRun
+    from clawrl.compare import sources
+    from clawrl.compare.wandb_runs import WandbRun
 
     history = [
         {"version": version, "eval/naturalness": rate, "eval/naturalness_low": rate - 0.1,
@@ -310,7 +310,7 @@ def test_wandb_runs_are_shown_but_not_tested(tmp_path, monkeypatch):
         for version, rate in ((0, 0.3), (8, 0.7))
     ]  # fmt: skip
     run = WandbRun("cloud", {"seed": 1, "learner": {"lr": 2}}, history, {})
-    monkeypatch.setattr(compare_sources, "fetch", lambda path: run)
+    monkeypatch.setattr(sources, "fetch", lambda path: run)
     local = make_run(tmp_path / "a", {0: 0.5})
     found = compared(local, "wandb:me/p/1")
     difference = found.differences[0]

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from clawrl.eval.anatomy import coloured_tokens
+from clawrl.report.anatomy import coloured_tokens
 
 
 def spans(shown: str) -> list[tuple[str, str, str]]:

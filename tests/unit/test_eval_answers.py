@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clawrl.eval.answers import final_number, is_correct
+from clawrl.eval.scoring.answers import final_number, is_correct
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "gsm8k_test_with_solution.jsonl"
 

@@ -13,12 +13,12 @@ from clawrl.config import schema
 from clawrl.config.build import build
 from clawrl.config.schema import Plugin
 from clawrl.errors import ConfigError, DataError
-from clawrl.eval import agreement
-from clawrl.eval.catalog import load_task
-from clawrl.eval.judge_report import part_numbers
-from clawrl.eval.judge_task import JudgeTask, judge_table, measure_judge
-from clawrl.eval.labelled import LabelledState, held_out, own_states, read_states
-from clawrl.eval.task import Draw, Setting, Task
+from clawrl.eval.judging import agreement
+from clawrl.eval.judging.labelled import LabelledState, held_out, own_states, read_states
+from clawrl.eval.judging.report import part_numbers
+from clawrl.eval.judging.task import JudgeTask, judge_table, measure_judge
+from clawrl.eval.tasks.catalog import load_task
+from clawrl.eval.tasks.task import Draw, Setting, Task
 from clawrl.judge.cues import CuesJudge
 from clawrl.protocols import Judge
 from clawrl.records.nouns import Cost, HintVote, Verdict, Vote
@@ -316,7 +316,7 @@ def test_a_label_decides_the_digest(tmp_path):
 
 def test_the_task_takes_no_other_keys():
     section = Plugin.model_validate(
-        {"_target_": "clawrl.eval.judge_task.JudgeTask", "description": "", "jugde": 1}
+        {"_target_": "clawrl.eval.judging.task.JudgeTask", "description": "", "jugde": 1}
     )
     with pytest.raises(ConfigError, match="did you mean 'judge'"):
         build(section, Task, key="task judge", name="judge")

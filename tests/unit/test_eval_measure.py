@@ -8,9 +8,9 @@ import pytest
 
 from clawrl.config import schema
 from clawrl.errors import DataError, EngineError
-from clawrl.eval.measurement import measurements, record
-from clawrl.eval.neutral import neutral_logp, neutral_texts, score_texts
-from clawrl.eval.personalization import measure
+from clawrl.eval.personalization.measure import measure
+from clawrl.eval.personalization.measurement import measurements, record
+from clawrl.eval.personalization.neutral import neutral_logp, neutral_texts, score_texts
 from clawrl.protocols import Engine, Generation, Persona, Problem, Reaction
 from clawrl.records.folder import RunFolder
 from clawrl.records.nouns import Sampling

@@ -4,7 +4,7 @@ import pytest
 from starlette.exceptions import HTTPException
 
 from clawrl.errors import EngineError, RequestError
-from clawrl.eval.no_reply import is_no_reply
+from clawrl.eval.scoring.no_reply import is_no_reply
 from clawrl.gateway.errors import ApiError, from_engine
 
 CONTEXT = (

@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse, PlainTextResponse
 from starlette.routing import Route
 
 from clawrl.errors import ConfigError
-from clawrl.eval.persona_score import (
+from clawrl.eval.scoring.persona import (
     PersonaScore,
     PersonaScorer,
     Scorer,

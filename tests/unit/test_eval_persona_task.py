@@ -20,8 +20,9 @@ from clawrl.config import schema
 from clawrl.config.build import build
 from clawrl.config.compose import config_root
 from clawrl.errors import ConfigError, DataError, EngineError, RequestError
-from clawrl.eval.persona_task import PersonaTask
-from clawrl.eval.task import Draw, Generation, Setting, Task
+from clawrl.eval.evaluation.generation import Generation
+from clawrl.eval.tasks.persona import PersonaTask
+from clawrl.eval.tasks.task import Draw, Setting, Task
 from clawrl.protocols import Engine
 from clawrl.records.nouns import Sampling
 from clawrl.tastes.known import TASTES

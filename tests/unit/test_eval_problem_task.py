@@ -8,9 +8,9 @@ import pytest
 
 from clawrl.config import schema
 from clawrl.errors import ConfigError, DataError
-from clawrl.eval.catalog import load_task, task_files
-from clawrl.eval.problem_task import ProblemTask
-from clawrl.eval.task import Draw, Setting
+from clawrl.eval.tasks.catalog import load_task, task_files
+from clawrl.eval.tasks.problem import ProblemTask
+from clawrl.eval.tasks.task import Draw, Setting
 from tests.stub_engine import StubEngine
 
 REAL = Path(__file__).parents[3] / "shared" / "data"

@@ -10,17 +10,23 @@ import pytest
 from rich.console import Console
 
 from clawrl.errors import UserError
-from clawrl.eval.answers import final_number, is_correct
-from clawrl.eval.comparison import Limit, check_rows, control_rows, first_and_last, score_row
-from clawrl.eval.curve import draw_curve
-from clawrl.eval.diversity import distinct_bigrams
-from clawrl.eval.measurement import MeasuredReply, Measurement, record
-from clawrl.eval.neutral import TextLikelihood
-from clawrl.eval.replies import side_by_side, verbatim
-from clawrl.eval.report import summary_table, write_report
+from clawrl.eval.personalization.change import (
+    Limit,
+    check_rows,
+    control_rows,
+    first_and_last,
+    score_row,
+)
+from clawrl.eval.personalization.measurement import MeasuredReply, Measurement, record
+from clawrl.eval.personalization.neutral import TextLikelihood
+from clawrl.eval.scoring.answers import final_number, is_correct
+from clawrl.eval.statistics.diversity import distinct_bigrams
 from clawrl.records.folder import RunFolder
 from clawrl.records.jsonl import JsonlFile
 from clawrl.records.nouns import Remainder, Retired, Sample, Update, Weights
+from clawrl.report.learning_curve import draw_curve
+from clawrl.report.replies import side_by_side, verbatim
+from clawrl.report.run_report import summary_table, write_report
 from clawrl.tastes.student import STUDENT, reference_rule
 from tests.factories import make_interaction
 
@@ -302,7 +308,7 @@ def test_the_curve_is_drawn_from_whatever_there_is(tmp_path, versions, updates):
 
 def test_importing_the_evaluation_loads_no_heavy_package():
     code = (
-        "import sys, clawrl.eval.report, clawrl.eval.personalization\n"
+        "import sys, clawrl.report.run_report, clawrl.eval.personalization.measure\n"
         "heavy = {'torch', 'vllm', 'transformers', 'matplotlib', 'datasets', 'wandb'}\n"
         "print(*heavy & set(sys.modules))"
     )

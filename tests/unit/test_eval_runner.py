@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from clawrl.errors import EngineError, RequestError, UserError
-from clawrl.eval.problem_task import ProblemTask
-from clawrl.eval.results import stored_results, write_results
-from clawrl.eval.runner import EvalFolder, Evaluation, Subject, draw_missing, plan
-from clawrl.eval.task import Item, Setting
+from clawrl.eval.evaluation.results import stored_results, write_results
+from clawrl.eval.evaluation.runner import EvalFolder, Evaluation, Subject, draw_missing, plan
+from clawrl.eval.tasks.problem import ProblemTask
+from clawrl.eval.tasks.task import Item, Setting
 from tests.stub_engine import StubEngine
 
 ITEMS = [Item(f"p{n}", f"What is {n} + {n}?", str(2 * n), {}) for n in range(6)]

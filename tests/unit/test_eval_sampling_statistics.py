@@ -7,8 +7,8 @@ import random
 import numpy as np
 import pytest
 
-from clawrl.eval.sampling_statistics import avg_at, majority, majority_at, pass_at
-from clawrl.eval.statistics import Observations, freedom, paired_p, tail
+from clawrl.eval.statistics.estimates import Observations, freedom, paired_p, tail
+from clawrl.eval.statistics.sampling import avg_at, majority, majority_at, pass_at
 
 SCORES = {"a": [1.0, 0.0, 1.0], "b": [0.0, 0.0, 1.0], "c": [1.0, 1.0, 1.0]}
 NAMES = ["a", "b", "c", "d"]

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clawrl.eval.scorers import RULES, score
-from clawrl.eval.symbolic import Comparer
+from clawrl.eval.scoring.rules import RULES, score
+from clawrl.eval.scoring.symbolic import Comparer
 
 SOLUTIONS = Path(__file__).parents[3] / "shared" / "data" / "gsm8k_test_with_solution.jsonl"
 MATH = Path(__file__).parents[3] / "shared" / "data" / "math500.jsonl"

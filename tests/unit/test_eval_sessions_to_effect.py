@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from clawrl.errors import DataError
-from clawrl.eval.measurement import MeasuredReply, Measurement, record
-from clawrl.eval.sessions_to_effect import (
+from clawrl.eval.personalization.measurement import MeasuredReply, Measurement, record
+from clawrl.eval.personalization.sessions_to_effect import (
     Effect,
     first_replies,
     mean_effect,

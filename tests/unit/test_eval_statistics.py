@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clawrl.eval.diversity import distinct_bigrams
-from clawrl.eval.statistics import (
+from clawrl.eval.statistics.diversity import distinct_bigrams
+from clawrl.eval.statistics.estimates import (
     DRAWS,
     Estimate,
     Observations,

@@ -7,10 +7,10 @@ import sys
 
 import pytest
 
-from clawrl.failpoints import VARIABLE, failpoint
+from clawrl.processes.failpoints import VARIABLE, failpoint
 
 PROGRAM = """
-from clawrl.failpoints import failpoint
+from clawrl.processes.failpoints import failpoint
 for turn in range(3):
     failpoint("learner.after_step")
     print(turn, flush=True)

@@ -7,14 +7,14 @@ from typing import Any
 import httpx
 import pytest
 
-from clawrl.admission import Admission
 from clawrl.config import schema
 from clawrl.errors import EngineError
 from clawrl.gateway.app import create_app
 from clawrl.records.folder import RunFolder
 from clawrl.records.nouns import Feedback, Interaction
 from clawrl.records.writer import RecordWriter
-from clawrl.served import ServedPolicy
+from clawrl.serving.admission import Admission
+from clawrl.serving.policy import ServedPolicy
 from tests.stub_engine import StubEngine
 
 ASKED = [{"role": "user", "content": "What is 2+2?"}]

@@ -18,7 +18,7 @@ from clawrl.gateway.app import create_app
 from clawrl.records.folder import RunFolder
 from clawrl.records.nouns import Feedback, Interaction
 from clawrl.records.writer import RecordWriter
-from clawrl.served import ServedPolicy
+from clawrl.serving.policy import ServedPolicy
 from tests.stub_engine import PROMPT_IDS, StubEngine
 
 ASKED = [{"role": "user", "content": "What is 2+2?"}]

@@ -14,7 +14,7 @@ from clawrl.config import schema
 from clawrl.gateway.app import create_app
 from clawrl.records.folder import RunFolder
 from clawrl.records.writer import RecordWriter
-from clawrl.served import ServedPolicy
+from clawrl.serving.policy import ServedPolicy
 from tests.stub_engine import StubEngine
 
 BODY = {"model": "policy", "messages": [{"role": "user", "content": "hi"}]}

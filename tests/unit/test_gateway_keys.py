@@ -7,8 +7,8 @@ from pydantic import ValidationError
 from starlette.datastructures import Headers
 
 from clawrl.config import schema
+from clawrl.gateway.access import AccessCheck
 from clawrl.gateway.errors import ApiError
-from clawrl.gateway.guard import Guard
 
 
 def bearer(key: str) -> Headers:
@@ -16,14 +16,14 @@ def bearer(key: str) -> Headers:
 
 
 def test_each_key_names_its_user_and_the_plain_key_names_nobody() -> None:
-    guard = Guard(schema.Gateway(api_key="k0", keys={"ann": "k1", "bob": "k2"}))
-    assert [guard.check_key(bearer(key)) for key in ("k0", "k1", "k2")] == [None, "ann", "bob"]
+    access = AccessCheck(schema.Gateway(api_key="k0", keys={"ann": "k1", "bob": "k2"}))
+    assert [access.check_key(bearer(key)) for key in ("k0", "k1", "k2")] == [None, "ann", "bob"]
 
 
 @pytest.mark.parametrize("key", ["", "k", "k11", "ann"])
 def test_a_key_of_nobody_is_refused(key: str) -> None:
     with pytest.raises(ApiError, match="API key"):
-        Guard(schema.Gateway(keys={"ann": "k1"})).check_key(bearer(key))
+        AccessCheck(schema.Gateway(keys={"ann": "k1"})).check_key(bearer(key))
 
 
 @pytest.mark.parametrize("keys", [{"ann": "k", "bob": "k"}, {"ann": " "}, {"": "k"}, {"ann": "k0"}])

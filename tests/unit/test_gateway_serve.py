@@ -16,7 +16,7 @@ from clawrl.gateway.serve import GatewayServer
 from clawrl.records.folder import RunFolder
 from clawrl.records.nouns import Feedback
 from clawrl.records.writer import RecordWriter
-from clawrl.served import ServedPolicy
+from clawrl.serving.policy import ServedPolicy
 from tests.stub_engine import StubEngine
 
 ASKED = [{"role": "user", "content": "What is 2+2?"}]

@@ -9,7 +9,7 @@ from clawrl.config.compose import compose
 from clawrl.config.schema import Plugin
 from clawrl.errors import ConfigError, JudgeError
 from clawrl.judge.committee import CommitteeJudge
-from clawrl.judge.seats import Seat, committee_name, seats_of, verdict_name
+from clawrl.judge.members import Member, committee_name, members_of, verdict_name
 from clawrl.judge.votes import deliberate, replay
 from clawrl.protocols import Judge
 from clawrl.records.nouns import Cost, HintVote, Verdict, Vote
@@ -47,7 +47,7 @@ class Scripted(Judge):
 
 
 @pytest.fixture
-def seat(monkeypatch):
+def member(monkeypatch):
     """A member's section; its class is found under a module that imports like any plug-in."""
     import sys
     import types
@@ -69,64 +69,64 @@ async def decided(**members):
     return await judge.judge(about, make_feedback(about))
 
 
-async def test_every_vote_of_every_member_counts(seat):
-    verdict = await decided(a=seat("a", [1]), b=seat("b", [-1, -1, 1]), c=seat("c", [-1]))
+async def test_every_vote_of_every_member_counts(member):
+    verdict = await decided(a=member("a", [1]), b=member("b", [-1, -1, 1]), c=member("c", [-1]))
     assert verdict.score == -1
     assert [vote.score for vote in verdict.votes] == [1, -1, -1, 1, -1]
     assert (verdict.cost.calls, verdict.cost.prompt_tokens) == (5, 30)
     assert verdict.cost.completion_tokens == 3
 
 
-async def test_a_weight_outvotes_a_number(seat):
-    verdict = await decided(a=seat("a", [1], weight=3.5), b=seat("b", [-1, -1, -1]))
+async def test_a_weight_outvotes_a_number(member):
+    verdict = await decided(a=member("a", [1], weight=3.5), b=member("b", [-1, -1, -1]))
     assert verdict.score == 1
     assert verdict.judge == "committee/1[3.5*a@v7(1+0),1*b@v7(3+0)]"
 
 
-async def test_a_tie_of_weights_is_0_also_where_binary_fractions_differ(seat):
+async def test_a_tie_of_weights_is_0_also_where_binary_fractions_differ(member):
     members = {
-        "a": seat("a", [1], weight=0.1),
-        "b": seat("b", [1], weight=0.2),
-        "c": seat("c", [-1], weight=0.3),
+        "a": member("a", [1], weight=0.1),
+        "b": member("b", [1], weight=0.2),
+        "c": member("c", [-1], weight=0.3),
     }
     assert (await decided(**members)).score == 0
 
 
-async def test_the_hint_is_the_longest_of_the_members_that_agree(seat):
+async def test_the_hint_is_the_longest_of_the_members_that_agree(member):
     verdict = await decided(
-        a=seat("a", [-1], hints=["Write two sentences."]),
-        b=seat("b", [-1], hints=["Use plain words in each of them."]),
-        c=seat("c", [1], hints=["A much longer hint of the member that was outvoted by others."]),
-        d=seat("d", [None], hints=["Another long hint of the member that had nothing to say."]),
+        a=member("a", [-1], hints=["Write two sentences."]),
+        b=member("b", [-1], hints=["Use plain words in each of them."]),
+        c=member("c", [1], hints=["A much longer hint of the member that was outvoted by others."]),
+        d=member("d", [None], hints=["Another long hint of the member that had nothing to say."]),
     )
     assert (verdict.score, verdict.hint) == (-1, "Use plain words in each of them.")
     assert len(verdict.hints) == 4
     assert replay(verdict.model_copy(update={"score": None, "hint": None})) == verdict
 
 
-async def test_a_member_that_fails_or_hangs_abstains_and_the_others_stand(seat):
+async def test_a_member_that_fails_or_hangs_abstains_and_the_others_stand(member):
     verdict = await decided(
-        a=seat("a", [1]), b=seat("b", [-1] * 5, fails=True), c=seat("c", [-1] * 5, delay_s=5)
+        a=member("a", [1]), b=member("b", [-1] * 5, fails=True), c=member("c", [-1] * 5, delay_s=5)
     )
     assert verdict.score == 1
     assert [vote.problem for vote in verdict.votes] == [None, "OSError", "TimeoutError"]
     assert replay(verdict) == verdict
 
 
-async def test_nobody_votes_nobody_scores(seat):
-    verdict = await decided(a=seat("a", [None]), b=seat("b", [None, None]))
+async def test_nobody_votes_nobody_scores(member):
+    verdict = await decided(a=member("a", [None]), b=member("b", [None, None]))
     assert (verdict.score, verdict.hint) == (None, None)
 
 
-async def test_the_members_are_asked_at_the_same_time(seat):
-    verdict = await decided(**{name: seat(name, [1], delay_s=0.15) for name in "abcd"})
+async def test_the_members_are_asked_at_the_same_time(member):
+    verdict = await decided(**{name: member(name, [1], delay_s=0.15) for name in "abcd"})
     assert verdict.score == 1
     assert verdict.cost.seconds < 0.4
 
 
-async def test_all_members_are_closed(seat):
+async def test_all_members_are_closed(member):
     Scripted.closed = 0
-    judge = CommitteeJudge(members={"a": seat("a"), "b": seat("b")})
+    judge = CommitteeJudge(members={"a": member("a"), "b": member("b")})
     await judge.aclose()
     assert Scripted.closed == 2
 
@@ -182,31 +182,31 @@ def test_a_committee_that_cannot_sit_is_one_line(members, problem):
 names = st.text(min_size=1, max_size=20)
 weights = st.floats(min_value=1e-6, max_value=1e6)
 seatings = st.lists(
-    st.builds(Seat, names, weights, st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=4
+    st.builds(Member, names, weights, st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=4
 )
 
 
 @settings(deadline=None, max_examples=60)
 @given(seatings)
-def test_the_seats_are_read_out_of_the_name_as_they_were_written(seats):
-    assert seats_of(verdict_name(seats)) == seats
+def test_the_seats_are_read_out_of_the_name_as_they_were_written(members):
+    assert members_of(verdict_name(members)) == members
 
 
 def test_other_judges_have_no_seats():
-    assert seats_of("cues/3") is None
-    assert seats_of("prm/committee/1") is None
+    assert members_of("cues/3") is None
+    assert members_of("prm/committee/1") is None
     assert committee_name([("a b", 1.0)]) == "committee/1[1*a%20b]"
 
 
 @pytest.mark.parametrize("name", ["committee/1[", "committee/1[1*a]", "committee/1[x*a(1+0)]"])
 def test_a_committee_s_name_that_cannot_be_read_is_an_error(name):
     with pytest.raises(JudgeError):
-        seats_of(name)
+        members_of(name)
 
 
 def test_votes_that_do_not_fit_the_seats_are_an_error():
     with pytest.raises(JudgeError, match="2 votes"):
-        deliberate([Seat("a", 1.0, 1, 0)], [Vote(score=1), Vote(score=1)], [])
+        deliberate([Member("a", 1.0, 1, 0)], [Vote(score=1), Vote(score=1)], [])
 
 
 ballots = st.lists(
@@ -222,7 +222,7 @@ ballots = st.lists(
 @settings(deadline=None, max_examples=60)
 @given(ballots)
 def test_the_weighted_majority_agrees_with_a_plain_loop(members):
-    seats = [Seat("m", weight, len(scores), 0) for weight, scores in members]
+    committee = [Member("m", weight, len(scores), 0) for weight, scores in members]
     votes = [Vote(score=score) for _, scores in members for score in scores]
     sums = {-1: 0.0, 0: 0.0, 1: 0.0}
     for weight, scores in members:
@@ -231,4 +231,4 @@ def test_the_weighted_majority_agrees_with_a_plain_loop(members):
                 sums[score] += weight  # halves: exact in floating point
     best = [score for score, total in sums.items() if total == max(sums.values()) > 0]
     expected = None if not best else best[0] if len(best) == 1 else 0
-    assert deliberate(seats, votes, [])[0] == expected
+    assert deliberate(committee, votes, [])[0] == expected

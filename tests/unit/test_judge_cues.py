@@ -213,7 +213,7 @@ def test_any_text_is_read_without_an_error(text, role):
     ("text", "hint"),
     [
         ("Sent it to the whole team, thanks. Next time please add a summary.", "add a summary"),
-        ("Booked! For the future: I prefer window seats.", "I prefer window seats"),
+        ("Booked! For the future: I prefer window members.", "I prefer window members"),
         ("已经提交了\uff0c谢谢。下次记得写日期。", "记得写日期"),
     ],
 )

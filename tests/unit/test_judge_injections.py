@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clawrl.eval.labelled import own_states
+from clawrl.eval.judging.labelled import own_states
 from clawrl.judge.cues import CuesJudge, read_next_state
 from clawrl.judge.injections import without_injections
 from tests.factories import make_feedback, make_interaction

@@ -8,8 +8,8 @@ from clawrl.errors import ConfigError
 from clawrl.judge.prm import PrmJudge, quoted
 from clawrl.judge.turns import last_request, reply_text, text_of
 from clawrl.judge.votes import replay
+from clawrl.llm.quoting import PART_CHARS, as_data
 from clawrl.protocols import Judge
-from clawrl.quoting import PART_CHARS, as_data
 from tests.factories import make_feedback, make_interaction
 from tests.judge_endpoint import Endpoint, serving
 

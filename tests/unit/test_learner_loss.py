@@ -7,8 +7,8 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from clawrl.learner.loss import BatchLoss
-from clawrl.learner.place import Place
 from clawrl.learner.policy import Policy
+from clawrl.learner.rank import Rank
 from clawrl.learner.step import Trainer
 from tests.learning import make_config, make_sample, uneven_samples
 from tests.tiny import make_tiny_model
@@ -21,17 +21,17 @@ def model_path(tmp_path_factory):
 
 
 def make_policy(model_path, config, *, double=True):
-    policy = Policy(model_path, config, Place())
+    policy = Policy(model_path, config, Rank())
     if double:
         policy.module.double()
     return policy
 
 
-def run_backward(policy, samples, config, place=None, version=0):
+def run_backward(policy, samples, config, rank=None, version=0):
     """Loss and measures of one backward pass, with gradients left on the policy."""
     for parameter in policy.trained().values():
         parameter.grad = None
-    loss = BatchLoss(samples, policy, config=config, place=place or Place(), version=version)
+    loss = BatchLoss(samples, policy, config=config, rank=rank or Rank(), version=version)
     loss.look_back()
     loss.backward()
     return loss
@@ -194,7 +194,7 @@ def test_the_average_over_ranks_is_the_gradient_of_one_process(model_path, ranks
     expected = gradient(policy)
     parts, passes = [], set()
     for rank in range(ranks):
-        loss = run_backward(policy, samples, config, Place(rank=rank, ranks=ranks))
+        loss = run_backward(policy, samples, config, Rank(index=rank, count=ranks))
         passes.add(len(loss.micro_batches))
         parts.append(gradient(policy))
     assert len(passes) == 1  # or the ranks would wait for one another for ever
@@ -205,7 +205,7 @@ def test_the_average_over_ranks_is_the_gradient_of_one_process(model_path, ranks
 def test_a_rank_without_work_still_runs_backward_and_adds_nothing(model_path):
     config = make_config()
     policy = make_policy(model_path, config)
-    loss = run_backward(policy, uneven_samples(1), config, Place(rank=1, ranks=2))
+    loss = run_backward(policy, uneven_samples(1), config, Rank(index=1, count=2))
     assert len(loss.micro_batches) == 1
     assert gradient(policy).numel() == sum(p.numel() for p in policy.trained().values())
     assert (gradient(policy) == 0).all()
@@ -276,7 +276,7 @@ def test_a_batch_that_is_masked_whole_moves_nothing(model_path):
     config = make_config(objective={"mask_cut_replies": True})
     policy = make_policy(model_path, config, double=False)
     before = policy.weights(holder=True)
-    trainer = Trainer(policy, config=config, place=Place())
+    trainer = Trainer(policy, config=config, rank=Rank())
     trainer.train([make_sample("cut", finish_reason="length")], version=0)
     after = policy.weights(holder=True)
     assert all(torch.equal(after[name], before[name]) for name in before)
@@ -288,7 +288,7 @@ def test_pi_old_costs_no_forward_pass(model_path):
     policy = make_policy(model_path, config, double=False)
     passes = []
     policy.module.register_forward_hook(lambda *_: passes.append(torch.is_grad_enabled()))
-    Trainer(policy, config=config, place=Place()).train(samples, version=0)
+    Trainer(policy, config=config, rank=Rank()).train(samples, version=0)
     assert passes == [False] + [True] * 4  # one hinted reply, then four replies with gradient
 
 
@@ -318,9 +318,7 @@ def test_the_trainer_reports_clipping_with_two_steps_and_none_with_one(model_pat
     fractions = []
     for steps in (1, 2):
         config = make_config(learner={"steps_per_batch": steps, "lr": 1e-2})
-        trainer = Trainer(
-            make_policy(model_path, config, double=False), config=config, place=Place()
-        )
+        trainer = Trainer(make_policy(model_path, config, double=False), config=config, rank=Rank())
         fractions.append(trainer.train(uneven_samples(8), version=0)["clip_fraction"])
     assert fractions[0] == 0.0
     assert fractions[1] > 0.0
@@ -340,7 +338,7 @@ def test_mismatch_and_drift_are_told_apart_by_staleness(model_path):
 def test_the_reference_costs_nothing_without_beta_and_pulls_back_with_it(model_path):
     config = make_config(objective={"kl_beta": 0.5})
     policy = make_policy(model_path, config, double=False)
-    trainer = Trainer(policy, config=config, place=Place())
+    trainer = Trainer(policy, config=config, rank=Rank())
     first = trainer.train(uneven_samples(4), version=0)
     second = trainer.train(uneven_samples(4), version=1)
     assert first["kl"] == 0.0  # the policy still is the reference
@@ -353,7 +351,7 @@ def test_lora_trains_adapters_alone_and_its_reference_is_the_base(model_path):
     policy = make_policy(model_path, config, double=False)
     assert all("lora_" in name for name in policy.trained())
     base = policy.model.get_base_model().get_input_embeddings().weight.detach().clone()
-    trainer = Trainer(policy, config=config, place=Place())
+    trainer = Trainer(policy, config=config, rank=Rank())
     metrics = [trainer.train(uneven_samples(4), version=v) for v in range(3)]
     assert metrics[0]["kl"] == 0.0
     assert metrics[2]["kl"] > 0.0
@@ -365,8 +363,8 @@ def test_bf16_computes_in_half_and_keeps_weights_gradients_and_log_probs_in_floa
     config = make_config(learner={"mixed_precision": "bf16"})
     exact = make_policy(model_path, config, double=False)
     expected = run_backward(exact, uneven_samples(4), config)
-    half = Policy(model_path, config, Place(bf16=True))
-    loss = run_backward(half, uneven_samples(4), config, Place(bf16=True))
+    half = Policy(model_path, config, Rank(bf16=True))
+    loss = run_backward(half, uneven_samples(4), config, Rank(bf16=True))
     difference = loss.before[0].old_logp - expected.before[0].old_logp
     assert loss.before[0].old_logp.dtype == torch.float32
     assert 0 < difference.abs().mean() < 0.1
@@ -378,7 +376,7 @@ def test_a_learning_rate_of_zero_leaves_every_bit(model_path):
     config = make_config(learner={"lr": 0.0})
     policy = make_policy(model_path, config, double=False)
     before = policy.weights(holder=True)
-    Trainer(policy, config=config, place=Place()).train(uneven_samples(4), version=0)
+    Trainer(policy, config=config, rank=Rank()).train(uneven_samples(4), version=0)
     after = policy.weights(holder=True)
     assert all(torch.equal(after[name], before[name]) for name in before)
 
@@ -388,7 +386,7 @@ def test_two_trainings_on_the_same_samples_give_the_same_bits(model_path):
     for _ in range(2):
         config = make_config(model={"lora": {"rank": 4, "dropout": 0.2}}, seed=7)
         policy = make_policy(model_path, config, double=False)
-        trainer = Trainer(policy, config=config, place=Place())
+        trainer = Trainer(policy, config=config, rank=Rank())
         for version in range(3):
             trainer.train(uneven_samples(6), version=version)
         weights.append(policy.weights(holder=True))

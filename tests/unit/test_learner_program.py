@@ -8,9 +8,9 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from clawrl.errors import LearnerError, ModelError
-from clawrl.learner.place import Place
 from clawrl.learner.policy import Policy
 from clawrl.learner.program import Learner, Options
+from clawrl.learner.rank import Rank
 from clawrl.learner.step import Trainer
 from clawrl.records.nouns import Retired
 from clawrl.records.versions import digest_of, read_meta, version_folder, versions
@@ -37,7 +37,7 @@ def learn(folder, config, model_path, until, *, replay=None, stop_after=None):
         replay=replay,
         bound_staleness=False,
     )
-    Learner(options, config, Place()).run(stopping=stopping)
+    Learner(options, config, Rank()).run(stopping=stopping)
 
 
 def digests(folder):
@@ -184,18 +184,18 @@ def test_a_checkpoint_of_another_shape_is_an_error(tmp_path, model_path):
 
 def test_an_unreadable_model_is_one_line(tmp_path):
     with pytest.raises(ModelError, match="cannot read a model there") as error:
-        Policy(tmp_path, make_config(), Place())
+        Policy(tmp_path, make_config(), Rank())
     assert "\n" not in str(error.value)
 
 
 def test_a_gradient_that_is_not_finite_takes_no_step(model_path):
     config = make_config()
-    policy = Policy(model_path, config, Place())
+    policy = Policy(model_path, config, Rank())
     before = policy.weights(holder=True)
     sample = uneven_samples(1)[0]
     broken = sample.model_copy(update={"behaviour_logp": [float("nan")] * len(sample.reply_ids)})
     with pytest.raises(LearnerError, match="no step was taken"):
-        Trainer(policy, config=config, place=Place()).train([broken], version=0)
+        Trainer(policy, config=config, rank=Rank()).train([broken], version=0)
     after = policy.weights(holder=True)
     assert all(torch.equal(after[name], before[name]) for name in before)
 

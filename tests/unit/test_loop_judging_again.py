@@ -8,7 +8,7 @@ from rich.console import Console
 from clawrl.config.compose import compose, dump, load
 from clawrl.config.schema import Config
 from clawrl.loop.display import StatusLine
-from clawrl.loop.offline import REPLAY, is_replayable, judge_run, missing_samples, same_judge
+from clawrl.offline.stages import REPLAY, is_replayable, judge_run, missing_samples, same_judge
 from clawrl.records.folder import RunFolder
 from clawrl.records.jsonl import JsonlFile
 from clawrl.records.nouns import Update, Verdict

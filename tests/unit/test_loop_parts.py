@@ -14,7 +14,7 @@ from clawrl.records.folder import RunFolder
 from clawrl.records.jsonl import JsonlFile
 from clawrl.records.nouns import Feedback, Interaction, Sample, Update, Verdict, Vote
 from clawrl.records.writer import RecordWriter
-from clawrl.served import ServedPolicy
+from clawrl.serving.policy import ServedPolicy
 from clawrl.weights.publisher import Publisher
 from tests.factories import make_feedback, make_interaction
 from tests.stub_engine import StubEngine

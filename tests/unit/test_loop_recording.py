@@ -13,13 +13,13 @@ from clawrl.config.schema import Config
 from clawrl.engine.server import EngineServer
 from clawrl.errors import EngineError, MachineError
 from clawrl.loop.display import Display, StatusLine
-from clawrl.loop.offline import collect_from
 from clawrl.loop.parts import run_until
 from clawrl.loop.policy import Policy
 from clawrl.loop.serving import Serving
 from clawrl.loop.state import RunState
+from clawrl.offline.stages import collect_from
 from clawrl.records.folder import RunFolder
-from clawrl.served import ServedPolicy
+from clawrl.serving.policy import ServedPolicy
 from tests.stub_engine import StubEngine
 
 

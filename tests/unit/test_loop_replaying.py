@@ -10,8 +10,8 @@ from clawrl.cli.replaying import outcome_table
 from clawrl.config.compose import compose, dump
 from clawrl.errors import ModelError, UserError
 from clawrl.judge.cues import CuesJudge
-from clawrl.loop.equality import difference_of, ledger_difference, shortened, update_difference
-from clawrl.loop.replaying import Outcome, recorded_threads, replay_records, replay_run
+from clawrl.offline.equality import difference_of, ledger_difference, shortened, update_difference
+from clawrl.offline.replay import Outcome, recorded_threads, replay_records, replay_run
 from clawrl.records.folder import RunFolder, Stream
 from clawrl.records.jsonl import JsonlFile
 from clawrl.records.nouns import Interaction, Retired, Sample, Update, Verdict

@@ -12,10 +12,10 @@ from clawrl.config import schema
 from clawrl.config.compose import compose, dump
 from clawrl.config.schema import Config
 from clawrl.errors import ConfigError, ModelError, UserError, WeightsError
-from clawrl.eval.catalog import load_task
-from clawrl.eval.persona_task import PersonaTask
-from clawrl.loop.evaluating import Asked, choose_sampling
-from clawrl.loop.measured_model import MeasuredModel, configure, find_model
+from clawrl.eval.tasks.catalog import load_task
+from clawrl.eval.tasks.persona import PersonaTask
+from clawrl.offline.evaluate import Asked, choose_sampling
+from clawrl.offline.measured_model import MeasuredModel, configure, find_model
 from clawrl.records.folder import RunFolder
 from clawrl.records.jsonl import JsonlFile
 from clawrl.records.nouns import Retired, Update

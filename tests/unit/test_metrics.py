@@ -6,7 +6,7 @@ import pytest
 
 from clawrl.config.compose import compose
 from clawrl.config.schema import Config, Objective
-from clawrl.eval.measurement import record
+from clawrl.eval.personalization.measurement import record
 from clawrl.loop.metrics import MetricsLog, labels, run_summary, wandb_mode, without_secrets
 from clawrl.records.folder import RunFolder
 from tests.factories import make_measurement

@@ -9,14 +9,14 @@ from clawrl.cli import reporting
 from clawrl.cli.reporting import as_markdown, on_screen, report_paper
 from clawrl.config.compose import compose, dump
 from clawrl.errors import UserError
-from clawrl.eval.eval_folder import EvalFolder, EvalInfo
-from clawrl.eval.measurement import record
-from clawrl.eval.paper_table import BY_MODEL, PUBLISHED, RULE, paper_tables
-from clawrl.eval.statistics import Observations, mean
-from clawrl.eval.task import Generation
+from clawrl.eval.evaluation.folder import EvalFolder, EvalInfo
+from clawrl.eval.evaluation.generation import Generation
+from clawrl.eval.personalization.measurement import record
+from clawrl.eval.statistics.estimates import Observations, mean
 from clawrl.records.folder import RunFolder
 from clawrl.records.jsonl import JsonlFile
 from clawrl.records.nouns import Update
+from clawrl.report.paper_table import BY_MODEL, PUBLISHED, RULE, paper_tables
 from tests.factories import make_measurement
 
 Scores = dict[int, Sequence[float]]

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from clawrl.collect.problems import eval_problems, training_problems
 from clawrl.config import schema
 from clawrl.errors import DataError
+from clawrl.problems.sets import eval_problems, training_problems
 
 REAL = Path(__file__).parents[3] / "shared" / "data"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from clawrl.processes import Child, free_port
+from clawrl.processes.child import Child, free_port
 
 GRANDCHILD_IN_ITS_OWN_SESSION = """
 import subprocess, sys, time
@@ -128,7 +128,7 @@ def test_no_process_is_left_when_the_supervisor_is_killed(tmp_path):
     supervisor = f"""
 import asyncio, sys
 from pathlib import Path
-from clawrl.processes import Child
+from clawrl.processes.child import Child
 
 async def main():
     command = [sys.executable, "-c", {GRANDCHILD_IN_ITS_OWN_SESSION!r}, "1000"]

@@ -1,6 +1,6 @@
 import pytest
 
-from clawrl.quoting import as_data, last_boxed, without_thought
+from clawrl.llm.quoting import as_data, last_boxed, without_thought
 
 
 @pytest.mark.parametrize(

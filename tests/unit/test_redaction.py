@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clawrl.redaction import redact
+from clawrl.gateway.redaction import redact
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 
-from clawrl.served import ServedPolicy
+from clawrl.serving.policy import ServedPolicy
 
 
 async def test_requests_wait_while_the_weights_change():

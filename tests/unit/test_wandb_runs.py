@@ -3,8 +3,8 @@ from typing import Any
 
 import pytest
 
+from clawrl.compare.wandb_runs import by_version, fetch
 from clawrl.errors import ClawRLError, UserError
-from clawrl.eval.wandb_runs import by_version, fetch
 
 
 class StoredRun:

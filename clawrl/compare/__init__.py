@@ -1,0 +1,1 @@
+"""Runs, versions and evaluations side by side."""

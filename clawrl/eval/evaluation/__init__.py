@@ -1,0 +1,1 @@
+"""One evaluation: its folder, what is drawn, and its results."""

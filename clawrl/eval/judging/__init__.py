@@ -1,0 +1,1 @@
+"""The judge measured: labelled next states, agreement, and the table."""

@@ -1,0 +1,1 @@
+"""A persona's taste measured on fixed problems, before and after."""

@@ -1,0 +1,1 @@
+"""What a reply answers, and whether that is right."""

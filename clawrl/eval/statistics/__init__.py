@@ -1,0 +1,1 @@
+"""Means, shares and their intervals. Pure."""

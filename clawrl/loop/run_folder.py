@@ -1,0 +1,42 @@
+"""Making a run's folder, and keeping in it the configuration that its parts read."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from clawrl.config import compose as composing
+from clawrl.config.schema import Config
+from clawrl.errors import UserError
+from clawrl.records.folder import RunFolder
+
+
+def run_name(config: Config) -> str:
+    """The name of a run that the user gives none: the recipe and the time."""
+    return f"{config.recipe.replace('/', '-')}-{time.strftime('%Y%m%d-%H%M%S')}"
+
+
+def folder_of(config: Config, *, prefix: str = "") -> RunFolder:
+    """Where a run is recorded: `runs_dir/run`; `prefix` goes before a name that was not given."""
+    name = config.run or f"{prefix}{run_name(config)}"
+    return RunFolder((Path(config.runs_dir) / name).absolute())
+
+
+def create_run(config: Config, folder: RunFolder) -> None:
+    """Make a run folder. Raises UserError where one is already, or it cannot be made."""
+    if folder.config.exists():
+        raise UserError(
+            f"{folder.root}: this run exists; choose another run=NAME or go on with "
+            f"`clawrl train --resume {folder.root}`"
+        )
+    try:
+        folder.root.mkdir(parents=True, exist_ok=True)
+        folder.config.touch(mode=0o600)  # it may hold an API key
+        store_config(config.model_copy(update={"run": folder.root.name}), folder)
+    except OSError as error:
+        raise UserError(f"{folder.root}: cannot make the run folder: {error.strerror}") from None
+
+
+def store_config(config: Config, folder: RunFolder) -> None:
+    """The learner reads the run's configuration from its folder: overrides must stand there."""
+    folder.config.write_text(composing.dump(config))

@@ -1,0 +1,1 @@
+"""The stages one after another over recorded runs: judge again, train again, replay, measure."""

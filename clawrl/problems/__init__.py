@@ -1,0 +1,1 @@
+"""Problems that personas and tasks bring: files, hub data sets, generators, and their order."""

@@ -1,0 +1,1 @@
+"""The report of a run: tables, learning curve, replies to read."""
