@@ -61,6 +61,9 @@ INTEGER = [
     ("<think>It may be \\boxed{204}", "204", False),
     ("I cannot find it.", "204", False),
     ("", "204", False),
+    (r"\boxed{204k}", "204", False),
+    (r"\boxed{204\pi}", "204", False),
+    ("The answer is 204. (That is, 12 * 17.)", "204", True),
 ]
 
 NUMBER = [

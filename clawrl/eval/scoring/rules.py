@@ -20,7 +20,7 @@ from clawrl.eval.scoring.answers import final_number, last_box
 from clawrl.eval.scoring.symbolic import same_mathematics
 from clawrl.llm.quoting import without_thought
 
-RULES_VERSION = 1
+RULES_VERSION = 2
 """Part of every task's digest: a change of these rules makes old scores another task's."""
 
 CUT = "length"
