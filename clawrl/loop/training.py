@@ -325,8 +325,11 @@ class Training:
         parts.metrics.table(
             "eval/replies", measurement.version, ["problem", "reply", "score"], rows
         )
+        complaints = measurement.complaints
+        also = f", complained about {complaints.value:.0%}" if complaints else ""
         self._display.say(
-            f"measured version {measurement.version}: {measurement.metric} {measurement.score:.3f}"
+            f"measured version {measurement.version}: {measurement.metric} "
+            f"{measurement.score:.3f}{also}"
         )
 
     async def _keep_fresh(self, parts: _Parts) -> None:

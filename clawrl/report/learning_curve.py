@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 # Okabe and Ito's colours: told apart by colour-blind readers and in grey print.
 _BLUE, _ORANGE, _GREEN, _GREY = "#0072B2", "#D55E00", "#009E73", "#6B6B6B"
+_PURPLE = "#CC79A7"
 _SMALL = 9
 
 
@@ -23,8 +24,9 @@ def draw_curve(
 ) -> bool:
     """Write the picture as PNG. Returns False, and writes nothing, where there is nothing to show.
 
-    The upper panel: the score with its interval and the reference rule, by version. The lower one:
-    the mean verdict and the share of hints of the batch that made each version.
+    The upper panel: the score and the share of replies complained about, with their intervals, and
+    the reference rule, by version. The lower one: the mean verdict and the share of hints of the
+    batch that made each version.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -66,32 +68,44 @@ def _draw_measured(panel: Axes, measured: Sequence[Measurement]) -> None:
         versions, rule, color=_GREY, linestyle="--", linewidth=1.3, marker="s", markersize=4,
         label="reference rule (share of replies)",
     )  # fmt: skip
-    panel.fill_between(
-        versions, [score.low for score in scores], [score.high for score in scores],
-        color=_BLUE, alpha=0.18, linewidth=0, label="95% interval over problems",
-    )  # fmt: skip
-    values = [score.value for score in scores]
-    panel.errorbar(
-        versions, values, yerr=_whiskers(scores), color=_BLUE, linewidth=2.2, marker="o",
-        markersize=6, capsize=3, elinewidth=1.2, label=f"{first.metric} (mean share of checks)",
-    )  # fmt: skip
-    for place in sorted({0, len(values) - 1}):
-        below = rule[place] > values[place]  # the rule's own point must stay readable
-        panel.annotate(
-            f"{values[place]:.2f}",
-            (versions[place], scores[place].low if below else scores[place].high),
-            xytext=(0, -6 if below else 6), textcoords="offset points", ha="center",
-            va="top" if below else "bottom", color=_BLUE, fontsize=10, fontweight="bold",
+    _draw_line(panel, versions, scores, _BLUE, f"{first.metric} (mean share of checks)")
+    known = [(found.version, found.complaints) for found in measured]
+    shares = [(version, share) for version, share in known if share is not None]
+    if shares:
+        _draw_line(
+            panel, [version for version, _ in shares], [share for _, share in shares], _ORANGE,
+            f"complaints (share of replies the {first.taste} complains about)",
         )  # fmt: skip
     panel.set_ylim(0, 1.08)
     panel.set_yticks([0, 0.25, 0.5, 0.75, 1])
-    panel.set_ylabel(f"{first.metric}, 0 to 1")
+    panel.set_ylabel("share, 0 to 1")
     panel.set_title(
         f"Measured: first replies to {problems} fixed problems, {len(first.replies)} in all, "
-        f"temperature {first.temperature:g}",
+        f"temperature {first.temperature:g}; 95% intervals over problems",
         fontsize=10, loc="left", color="#333333",
     )  # fmt: skip
     panel.legend(loc="best", fontsize=_SMALL, frameon=False)
+
+
+def _draw_line(
+    panel: Axes, versions: Sequence[int], found: Sequence[Estimate], colour: str, label: str
+) -> None:
+    """Estimates with their 95% intervals, the first and the last value written beside them."""
+    panel.fill_between(
+        versions, [one.low for one in found], [one.high for one in found],
+        color=colour, alpha=0.15, linewidth=0,
+    )  # fmt: skip
+    values = [one.value for one in found]
+    panel.errorbar(
+        versions, values, yerr=_whiskers(found), color=colour, linewidth=2.2, marker="o",
+        markersize=6, capsize=3, elinewidth=1.2, label=label,
+    )  # fmt: skip
+    for place in sorted({0, len(values) - 1}):
+        panel.annotate(
+            f"{values[place]:.2f}", (versions[place], found[place].low), xytext=(0, -6),
+            textcoords="offset points", ha="center", va="top", color=colour, fontsize=10,
+            fontweight="bold",
+        )  # fmt: skip
 
 
 def _whiskers(scores: Sequence[Estimate]) -> list[list[float]]:
@@ -105,7 +119,7 @@ def _whiskers(scores: Sequence[Estimate]) -> list[list[float]]:
 def _draw_batches(panel: Axes, updates: Sequence[Update]) -> None:
     panel.axhline(0, color="#BBBBBB", linewidth=0.8)
     lines = (
-        ("score_mean", "mean verdict, \N{MINUS SIGN}1 to +1", _ORANGE, "o"),
+        ("score_mean", "mean verdict, \N{MINUS SIGN}1 to +1", _PURPLE, "o"),
         ("hint_rate", "share of samples with a hint, 0 to 1", _GREEN, "^"),
     )
     for key, label, colour, marker in lines:

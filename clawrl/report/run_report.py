@@ -21,6 +21,7 @@ from clawrl.eval.personalization import wording
 from clawrl.eval.personalization.change import (
     Row,
     check_rows,
+    complaint_row,
     control_rows,
     first_and_last,
     score_row,
@@ -52,16 +53,16 @@ def write_report(folder: RunFolder) -> Path:
     updates = folder.surviving_updates()
     title = _title(folder, measured)
     drawn = draw_curve(folder.root / CURVE, title, measured, updates)
-    parts = [f"# {title}", _settings(folder)]
+    parts = [f"# {title}"]
     if measured:
         before, after = first_and_last(measured)
-        parts += [_summary(before, after)]
+        parts += [_plainly(before, after), _settings(folder), _summary(before, after)]
         parts += [f"![learning curve]({CURVE})"] if drawn else []
         parts += _tables(before, after)
         parts += [_training(folder, updates)]
         parts += _replies(before, after)
     else:
-        parts += ["Nothing was measured in this run."]
+        parts += [_settings(folder), "Nothing was measured in this run."]
         parts += [f"![learning curve]({CURVE})"] if drawn else []
         parts += [_training(folder, updates)]
     path = folder.root / REPORT
@@ -77,14 +78,15 @@ def summary_table(folder: RunFolder) -> Table:
     """
     measured = measurements(folder)
     before, after = first_and_last(measured)
+    heading = [_plainly(before, after), _title(folder, measured)]
     table = Table(
-        title=Text(_title(folder, measured)), title_justify="left", title_style="bold",
+        title=Text("\n".join(filter(None, heading))), title_justify="left", title_style="bold",
         caption="In brackets: 95% bootstrap interval over problems.", caption_justify="left",
         box=SIMPLE_HEAD, pad_edge=False, padding=(0, 0),
     )  # fmt: skip
     for name in ("mean", "before", "after", "change", "limit", "kept"):
         table.add_column(name, justify="left" if name == "mean" else "right", no_wrap=True)
-    groups = ([score_row(before, after)], check_rows(before, after), control_rows(before, after))
+    groups = (_headline(before, after), check_rows(before, after), control_rows(before, after))
     for place, rows in enumerate(groups):
         for row in rows:
             style = "bold" if place == 0 else "red" if row.holds is False else ""
@@ -163,6 +165,18 @@ def _settings(folder: RunFolder) -> str:
     return ", ".join(found) + ". The whole configuration: `config.yaml`."
 
 
+def _headline(before: Measurement, after: Measurement | None) -> list[Row]:
+    """The score, and the complaints where they are known."""
+    complaints = complaint_row(before, after)
+    return [score_row(before, after), *([complaints] if complaints else [])]
+
+
+def _plainly(before: Measurement, after: Measurement | None) -> str:
+    """What came out, in one sentence for a stranger; empty where no complaints are known."""
+    row = complaint_row(before, after)
+    return wording.complaints(row, before.taste) if row else ""
+
+
 def _summary(before: Measurement, after: Measurement | None) -> str:
     row = score_row(before, after)
     start = f"**{before.metric} {wording.estimate(row.before, 2)}"
@@ -192,14 +206,15 @@ def _tables(before: Measurement, after: Measurement | None) -> list[str]:
         "drawn in pairs, the same problems on both sides."
     )
     wants = "\n".join(f"- `{name}`: {words}" for name, words in before.wants.items())
-    taste = _table([score_row(before, after), *check_rows(before, after)], before, after, 4)
+    taste = _table([*_headline(before, after), *check_rows(before, after)], before, after, 4)
     controls = _table(control_rows(before, after), before, after, 6)
     return [
         "## Before and after",
         note,
         taste,
         "What the checks ask for (each is the share of replies that pass it; "
-        f"{before.metric} is their mean; an empty or repetitive reply passes none):",
+        f"{before.metric} is their mean; an empty or repetitive reply passes none). The share "
+        "complained about is of the replies that the persona says anything to:",
         wants,
         "## Controls",
         "What learning a taste should not cost. A control is judged by its estimate; the interval "

@@ -22,6 +22,8 @@ STOCK = "To solve this problem, we need two steps.\n\n1. **Add** them.\n2. The s
 
 
 class Student(Persona):
+    """Reads first replies; complains about STOCK, has nothing to say to one word."""
+
     name = "student"
 
     def opening(self, problem: Problem, seed: int) -> list[dict[str, str]]:
@@ -30,7 +32,11 @@ class Student(Persona):
     async def react(
         self, problem: Problem, reply: str, finish_reason: str | None, turn: int, seed: int
     ) -> Reaction:
-        raise AssertionError("the first reply alone is measured")
+        assert turn == 0, "the first reply alone is measured"
+        if " " not in reply:
+            return Reaction(text=None, done=True)
+        disliked = reply == STOCK
+        return Reaction(text=f"no! ({seed})" if disliked else "Thanks!", done=not disliked)
 
 
 class ScriptedEngine(Engine):
@@ -128,6 +134,28 @@ async def test_what_is_found_in_a_reply_is_what_a_reader_would_count():
     assert stock.score < 0.5
     assert (stock.reference_rule, stock.final_number, stock.correct) == (False, True, False)
     assert stock.cut
+
+
+async def test_the_persona_reads_each_reply_and_its_complaints_are_counted():
+    found = await measured(ScriptedEngine([NATURAL, STOCK, "Hm"]), repeats=3)
+    assert [reply.complained for reply in found.replies[:3]] != [None] * 3
+    by_text = {reply.text: reply.complained for reply in found.replies}
+    assert by_text == {NATURAL: False, STOCK: True, "Hm": None}  # silence is no answer
+    share = found.complaints
+    assert share is not None
+    assert share.value == 0.5
+    assert found.metrics()["eval/complaints"] == 0.5
+
+
+async def test_a_measurement_recorded_before_complaints_were_asked_for_still_reads():
+    found = await measured(ScriptedEngine([NATURAL]))
+    stored = found.model_dump(mode="json")
+    for reply in stored["replies"]:
+        del reply["complained"]
+    older = type(found).model_validate(stored)
+    assert older.complaints is None
+    assert "eval/complaints" not in older.metrics()
+    assert older.score == found.score
 
 
 async def test_the_metrics_are_means_of_the_replies_under_the_tastes_name():

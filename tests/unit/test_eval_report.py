@@ -10,9 +10,11 @@ import pytest
 from rich.console import Console
 
 from clawrl.errors import UserError
+from clawrl.eval.personalization import wording
 from clawrl.eval.personalization.change import (
     Limit,
     check_rows,
+    complaint_row,
     control_rows,
     first_and_last,
     score_row,
@@ -35,7 +37,9 @@ STOCK = "To solve this problem, we need two steps.\n\n1. **Add** them.\n2. It is
 PNG = b"\x89PNG"
 
 
-def measured_reply(problem: int, repeat: int, text: str, *, tokens: int | None = None):
+def measured_reply(
+    problem: int, repeat: int, text: str, *, tokens: int | None = None, asked: bool = True
+):
     return MeasuredReply(
         problem_id=f"p{problem}",
         question=f"What is 9 + {problem}?",
@@ -51,10 +55,13 @@ def measured_reply(problem: int, repeat: int, text: str, *, tokens: int | None =
         distinct_bigrams=distinct_bigrams(text),
         final_number=final_number(text) is not None,
         correct=is_correct(text, "18"),
+        complained=text == STOCK if asked else None,
     )
 
 
-def measurement(version: int, natural_share: float, *, problems=12, texts=None, nats=-3.0):
+def measurement(
+    version: int, natural_share: float, *, problems=12, texts=None, nats=-3.0, asked=True
+):
     """Replies of which a seeded share are natural; `texts` instead gives them outright."""
     generator = random.Random(version)
     replies = [
@@ -64,6 +71,7 @@ def measurement(version: int, natural_share: float, *, problems=12, texts=None, 
             texts[(problem * 2 + repeat) % len(texts)]
             if texts
             else generator.choices([NATURAL, STOCK], [natural_share, 1 - natural_share])[0],
+            asked=asked,
         )
         for problem in range(problems)
         for repeat in range(2)
@@ -159,6 +167,60 @@ def test_the_report_says_what_changed_and_how_sure_that_is(finished):
         assert f"| {name} | " in report
     assert "![learning curve](learning_curve.png)" in report
     assert (finished.root / "learning_curve.png").read_bytes().startswith(PNG)
+
+
+def shares(complained: list[int], problems: int = 10) -> list[Measurement]:
+    """Measurements in which so many of ten replies to each problem's pair are complained about."""
+    return [
+        measurement(place, 0, problems=problems, texts=[STOCK] * count + [NATURAL] * (10 - count))
+        for place, count in enumerate(complained)
+    ]
+
+
+def said(found: list[Measurement], persona: str = "student") -> str:
+    row = complaint_row(found[0], found[1] if len(found) > 1 else None)
+    assert row is not None
+    return wording.complaints(row, persona)
+
+
+def test_the_report_and_the_table_begin_with_a_sentence_for_strangers(tmp_path):
+    folder = RunFolder(tmp_path)
+    for found in shares([8, 3]):
+        record(folder, found)
+    sentence = "The student's complaints fell from 8 in 10 replies to 3 in 10."
+    report = write_report(folder).read_text(encoding="utf-8")
+    assert report.split("\n\n")[1] == sentence
+    assert "| complained about | 0.80 [" in report
+    screen = on_screen(folder)
+    assert screen.startswith(sentence)
+    assert "complained about" in screen
+
+
+def test_the_sentence_says_no_more_than_was_found():
+    assert said(shares([2, 8])).startswith("The student's complaints rose from 2 in 10 replies to")
+    assert said(shares([5, 5])) == "The student's complaints stayed at 5 in 10 replies."
+    assert said(shares([5])) == "The student's complaints: 5 in 10 replies."
+    assert said(shares([8, 3]), "assistant").startswith("The teaching assistant's complaints fell")
+    chance = [measurement(0, 0.45, problems=3), measurement(1, 0.6, problems=3)]
+    assert said(chance).endswith(", which may be chance.")
+
+
+def test_without_known_complaints_there_is_no_sentence_and_no_row(tmp_path):
+    folder = RunFolder(tmp_path)
+    record(folder, measurement(0, 0.2, asked=False))
+    record(folder, measurement(3, 0.9, asked=False))
+    report = write_report(folder).read_text(encoding="utf-8")
+    assert "'s complaints" not in report
+    assert "| complained about" not in report
+    assert on_screen(folder).startswith(folder.root.name)
+
+
+def test_complaints_known_on_one_side_alone_are_no_change():
+    before, after = measurement(0, 0.2), measurement(3, 0.9, asked=False)
+    row = complaint_row(before, after)
+    assert row is not None
+    assert row.after is row.change is None
+    assert complaint_row(after, before) is None
 
 
 def test_the_report_counts_what_was_trained_on(finished):

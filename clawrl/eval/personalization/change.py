@@ -79,6 +79,7 @@ def _reply(value: Callable[[MeasuredReply], float]) -> Observe:
     return lambda measurement: measurement.observations(value)
 
 
+_COMPLAINTS = _Quantity("complained about", Measurement.complaint_observations)
 _REFERENCE = _Quantity("reference rule", _reply(lambda reply: reply.reference_rule))
 _CONTROLS = (
     _Quantity(
@@ -128,6 +129,13 @@ def score_row(before: Measurement, after: Measurement | None) -> Row:
     return _rows([score], before, after)[0]
 
 
+def complaint_row(before: Measurement, after: Measurement | None) -> Row | None:
+    """The share of replies that the persona complains about; None where that is not known."""
+    if after is not None and after.complaints is None:
+        after = None
+    return next(iter(_rows([_COMPLAINTS], before, after)), None)
+
+
 def check_rows(before: Measurement, after: Measurement | None) -> list[Row]:
     """The share of replies that pass each check, and the reference rule."""
 
@@ -156,7 +164,7 @@ def _rows(
 
 def _row(quantity: _Quantity, first: Observations, second: Observations | None) -> Row:
     change = None
-    if second is not None:
+    if second is not None and set(first.clusters) == set(second.clusters):
         compare = paired_ratio if quantity.change_as == "ratio" else paired_difference
         change = compare(first, second)
     return Row(

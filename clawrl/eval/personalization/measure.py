@@ -2,7 +2,8 @@
 
 Always the same problems, the same opening words and the same seeds, drawn at the training
 temperature straight from the engine: two measurements differ by the weights alone. Checks that look
-at a reply are a measure here, never a reward (invariant 7).
+at a reply are a measure here, never a reward (invariant 7), and so is the persona's answer to it:
+nobody judges it, and nothing of it is trained on.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from clawrl.eval.scoring.answers import final_number, is_correct
 from clawrl.eval.statistics.diversity import distinct_bigrams
 from clawrl.eval.tasks.asking import Reply, ask
 from clawrl.eval.tasks.task import Setting
-from clawrl.protocols import Engine, Persona, Problem
+from clawrl.protocols import Engine, Persona, Problem, Reaction
 from clawrl.tastes.student import reference_rule
 from clawrl.tastes.taste import Taste
 
@@ -55,7 +56,7 @@ async def measure(
 
     Args:
         engine: what serves the policy.
-        persona: whose opening words are used.
+        persona: whose opening words are used, and who then reads the reply.
         taste: the checks.
         problems: the fixed ones, outside the training data.
         sampling: the training's temperature and length limit.
@@ -79,7 +80,11 @@ async def measure(
 
     async def reply_to(draw: _Draw) -> MeasuredReply:
         words = persona.opening(draw.problem, _OPENING_SEED)
-        return _measured(await ask(setting, words, seed=draw.seed), draw, taste)
+        reply = await ask(setting, words, seed=draw.seed)
+        answer = await persona.react(
+            draw.problem, reply.text, reply.finish_reason, 0, seed=draw.seed
+        )
+        return _measured(reply, draw, taste, complained=complains(answer))
 
     replies = await each(reply_to, draws, concurrent=config.concurrent, finished=finished)
     neutral = None
@@ -120,7 +125,12 @@ def _draws(problems: Sequence[Problem], config: schema.Eval) -> list[_Draw]:
     ]
 
 
-def _measured(reply: Reply, draw: _Draw, taste: Taste) -> MeasuredReply:
+def complains(answer: Reaction) -> bool | None:
+    """Whether the persona wants a better reply; None where it says nothing at all."""
+    return None if answer.text is None else not answer.done
+
+
+def _measured(reply: Reply, draw: _Draw, taste: Taste, *, complained: bool | None) -> MeasuredReply:
     text, finish_reason = reply.text, reply.finish_reason
     checks = taste.results(text, finish_reason)
     return MeasuredReply(
@@ -138,4 +148,5 @@ def _measured(reply: Reply, draw: _Draw, taste: Taste) -> MeasuredReply:
         distinct_bigrams=distinct_bigrams(text),
         final_number=final_number(text) is not None,
         correct=is_correct(text, draw.problem.answer),
+        complained=complained,
     )

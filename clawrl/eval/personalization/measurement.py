@@ -42,6 +42,8 @@ class MeasuredReply(Record):
     """Whether it gives a number as its answer."""
     correct: bool
     """Whether that number is right."""
+    complained: bool | None = None
+    """Whether the persona, shown this reply, complains. None: it says nothing, or was not asked."""
 
     @property
     def cut(self) -> bool:
@@ -88,6 +90,25 @@ class Measurement(Line):
             [reply.problem_id for reply in self.replies],
         )
 
+    def complaint_observations(self) -> Observations | None:
+        """1 for each reply that the persona complains about, 0 for each other one it answers.
+
+        None where no answer is known.
+        """
+        known = [reply for reply in self.replies if reply.complained is not None]
+        if not known:
+            return None
+        return Observations(
+            [float(reply.complained is True) for reply in known],
+            [reply.problem_id for reply in known],
+        )
+
+    @property
+    def complaints(self) -> Estimate | None:
+        """The share of replies that the persona complains about, of those it answers."""
+        observed = self.complaint_observations()
+        return mean(observed) if observed else None
+
     def neutral_observations(self) -> Observations | None:
         """The neutral texts' nats by token, clustered by text."""
         if not self.neutral:
@@ -117,6 +138,8 @@ class Measurement(Line):
             "cut": self.mean_of(lambda reply: reply.cut).value,
         }
         numbers |= {f"check/{name}": rate for name, rate in self.check_rates.items()}
+        if self.complaints is not None:
+            numbers["complaints"] = self.complaints.value
         if self.neutral_logp is not None:
             numbers["neutral_logp"] = self.neutral_logp
         return {f"eval/{name}": number for name, number in numbers.items()}

@@ -6,6 +6,8 @@ from clawrl.eval.personalization.change import Row
 from clawrl.eval.statistics.estimates import Estimate
 
 NOTHING = "-"
+_CALLED = {"assistant": "teaching assistant"}
+"""Personas whose name alone would mislead."""
 
 
 def number(value: float, digits: int, *, sign: bool = False) -> str:
@@ -52,3 +54,23 @@ def _short(bound: float) -> str:
 def holds(row: Row) -> str:
     """`yes`, `NO`, or nothing to say."""
     return NOTHING if row.holds is None else "yes" if row.holds else "NO"
+
+
+def complaints(row: Row, persona: str) -> str:
+    """`The student's complaints fell from 8 in 10 replies to 4 in 10.`, for who knows nothing else.
+
+    A change whose interval does not exclude 0 is said to be possibly chance.
+    """
+    whose = f"The {_CALLED.get(persona, persona)}'s complaints"
+    if row.after is None:
+        return f"{whose}: {_in_ten(row.before)} in 10 replies."
+    before, after = _in_ten(row.before), _in_ten(row.after)
+    if before == after:
+        return f"{whose} stayed at {before} in 10 replies."
+    verb = "fell" if after < before else "rose"
+    doubt = "" if row.change is not None and row.change.excludes_zero else ", which may be chance"
+    return f"{whose} {verb} from {before} in 10 replies to {after} in 10{doubt}."
+
+
+def _in_ten(share: Estimate) -> int:
+    return round(10 * share.value)
