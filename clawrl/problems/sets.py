@@ -8,24 +8,20 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from itertools import count
 from pathlib import Path
-from typing import Any
 
 from clawrl.config import schema
 from clawrl.errors import DataError
 from clawrl.problems.files import HubSet, file_problems, hub_problems
+from clawrl.problems.generated import generated_problems
 from clawrl.problems.order import in_order
 from clawrl.protocols import Problem
 
 _EVAL_SEED = 1_000_000_000
 """Generator seeds from here on are measured on, those below are trained on."""
 
-_BLOCK = 256
-"""Problems generated from one seed."""
-
-_GENERATED_SUFFIX = " Give the result as your final answer. Do not include units."
-"""gsm_symbolic ends each question so; how to answer is the persona's to say."""
+_APART = 1_000_003
+"""Generator seeds between two training orders, so that they do not share their problems."""
 
 
 def training_problems(data: schema.Data) -> Iterator[Problem]:
@@ -42,7 +38,7 @@ def training_problems(data: schema.Data) -> Iterator[Problem]:
         return problem.problem_id not in held_out and _normal(problem.question) not in asked
 
     if data.source == "reasoning_gym":
-        return filter(trainable, _generated(data.seed % _EVAL_SEED))
+        return filter(trainable, generated_problems(data.seed * _APART % _EVAL_SEED))
     rows = file_problems(data.path, "data.path") if data.source == "file" else _hub(data, "train")
     kept = [problem for problem in rows if trainable(problem)]
     if not kept:
@@ -58,7 +54,7 @@ def eval_problems(data: schema.Data) -> list[Problem]:
     """
     wanted = data.eval_problems
     if data.source == "reasoning_gym":
-        generated = _generated(_EVAL_SEED)
+        generated = generated_problems(_EVAL_SEED)
         return [next(generated) for _ in range(wanted)]
     if data.source == "hub":
         return _first(_hub(data, "test"), wanted, f"the test split of {data.hub_id}")
@@ -95,21 +91,3 @@ def _hub(data: schema.Data, split: str) -> list[Problem]:
         otherwise="without a network use data.source=reasoning_gym, or data.source=file with "
         "data.path and data.eval_path",
     )
-
-
-# The generator
-
-
-def _generated(seed: int) -> Iterator[Problem]:
-    """Word problems from `seed` on, those without a whole, positive answer left out."""
-    import reasoning_gym
-
-    # The generator draws its templates for the whole size at once: small blocks, one after another.
-    for start in count(seed, _BLOCK):
-        block: Any = reasoning_gym.create_dataset("gsm_symbolic", seed=start, size=_BLOCK)
-        for offset in range(_BLOCK):
-            item: dict[str, Any] = block[offset]
-            answer = str(item["answer"])
-            if answer.isdecimal() and int(answer) > 0:
-                question = str(item["question"]).removesuffix(_GENERATED_SUFFIX)
-                yield Problem(f"gsm_symbolic-{start + offset}", question, answer)

@@ -1,4 +1,6 @@
 import json
+import math
+import re
 from itertools import islice
 from pathlib import Path
 
@@ -6,7 +8,9 @@ import pytest
 
 from clawrl.config import schema
 from clawrl.errors import DataError
+from clawrl.problems.generated import generated_problems
 from clawrl.problems.sets import eval_problems, training_problems
+from clawrl.problems.stories import story
 
 REAL = Path(__file__).parents[3] / "shared" / "data"
 
@@ -135,6 +139,37 @@ def test_an_order_file_with_an_unknown_id_is_an_error(data, tmp_path):
 def test_a_whole_number_is_an_answer_too(data):
     config = data(train=[{"id": 1, "question": "What is 1 + 1?", "answer": 2}])
     assert next(training_problems(config)).answer == "2"
+
+
+def test_generated_problems_are_of_all_kinds_in_turn_and_their_answers_are_right():
+    problems = list(islice(generated_problems(7), 50))
+    kinds = [problem.problem_id.rpartition("-")[0] for problem in problems]
+    assert len(set(kinds[:5])) == 5
+    assert kinds == kinds[:5] * 10
+    assert len({problem.problem_id for problem in problems}) == 50
+    for problem in problems:
+        left, right = (int(number) for number in re.findall(r"\d+", problem.question))
+        results = {left + right, left - right, left * right, math.gcd(left, right)}
+        assert int(problem.answer) in results
+        assert int(problem.answer) <= 200
+
+
+def test_two_seeds_share_no_generated_problem():
+    orders = [
+        {p.problem_id for p in islice(training_problems(schema.Data(seed=seed)), 200)}
+        for seed in (0, 1)
+    ]
+    assert not orders[0] & orders[1]
+
+
+@pytest.mark.parametrize("operation", ["+", "-", "*"])
+def test_a_story_holds_both_numbers_and_asks_for_one(operation):
+    texts = {story(5, operation, 2, key=str(key)) for key in range(60)}
+    assert len(texts) > 30
+    for text in texts:
+        assert sorted(re.findall(r"\d+", text)) == ["2", "5"]
+        assert text.endswith("?")
+        assert not re.search(r"[{}]", text)
 
 
 def test_generated_problems_are_whole_positive_and_disjoint():
