@@ -52,7 +52,7 @@ def draw_curve(
         _style(panel)
     axes[-1].set_xlabel("policy version (weight updates since the start)")
     versions = [found.version for found in measured] + [update.version for update in updates]
-    margin = 0.02 * (max(versions) - min(versions) or 1) + 0.12
+    margin = 0.08 * (max(versions) - min(versions) or 1)  # room for the values written there
     axes[-1].set_xlim(min(versions) - margin, max(versions) + margin)
     figure.savefig(path, dpi=160)
     return True
@@ -90,7 +90,7 @@ def _draw_measured(panel: Axes, measured: Sequence[Measurement]) -> None:
 def _draw_line(
     panel: Axes, versions: Sequence[int], found: Sequence[Estimate], colour: str, label: str
 ) -> None:
-    """Estimates with their 95% intervals, the first and the last value written beside them."""
+    """Estimates with their 95% intervals; the first and the last value stand beside the line."""
     panel.fill_between(
         versions, [one.low for one in found], [one.high for one in found],
         color=colour, alpha=0.15, linewidth=0,
@@ -100,10 +100,11 @@ def _draw_line(
         versions, values, yerr=_whiskers(found), color=colour, linewidth=2.2, marker="o",
         markersize=6, capsize=3, elinewidth=1.2, label=label,
     )  # fmt: skip
-    for place in sorted({0, len(values) - 1}):
+    last = len(values) - 1
+    for place, side, aside in ((0, "right", -9), (last, "left", 9))[: len(values)]:
         panel.annotate(
-            f"{values[place]:.2f}", (versions[place], found[place].low), xytext=(0, -6),
-            textcoords="offset points", ha="center", va="top", color=colour, fontsize=10,
+            f"{values[place]:.2f}", (versions[place], values[place]), xytext=(aside, 0),
+            textcoords="offset points", ha=side, va="center", color=colour, fontsize=10,
             fontweight="bold",
         )  # fmt: skip
 

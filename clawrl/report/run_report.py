@@ -52,17 +52,18 @@ def write_report(folder: RunFolder) -> Path:
     measured = measurements(folder)
     updates = folder.surviving_updates()
     title = _title(folder, measured)
-    drawn = draw_curve(folder.root / CURVE, title, measured, updates)
-    parts = [f"# {title}"]
+    heading = _heading(folder, measured)
+    drawn = draw_curve(folder.root / CURVE, "\n".join(heading), measured, updates)
+    parts = [f"# {title}", *heading[:-1], _settings(folder)]
     if measured:
         before, after = first_and_last(measured)
-        parts += [_plainly(before, after), _settings(folder), _summary(before, after)]
+        parts += [_summary(before, after)]
         parts += [f"![learning curve]({CURVE})"] if drawn else []
         parts += _tables(before, after)
         parts += [_training(folder, updates)]
         parts += _replies(before, after)
     else:
-        parts += [_settings(folder), "Nothing was measured in this run."]
+        parts += ["Nothing was measured in this run."]
         parts += [f"![learning curve]({CURVE})"] if drawn else []
         parts += [_training(folder, updates)]
     path = folder.root / REPORT
@@ -78,9 +79,8 @@ def summary_table(folder: RunFolder) -> Table:
     """
     measured = measurements(folder)
     before, after = first_and_last(measured)
-    heading = [_plainly(before, after), _title(folder, measured)]
     table = Table(
-        title=Text("\n".join(filter(None, heading))), title_justify="left", title_style="bold",
+        title=Text("\n".join(_heading(folder, measured))), title_justify="left", title_style="bold",
         caption="In brackets: 95% bootstrap interval over problems.", caption_justify="left",
         box=SIMPLE_HEAD, pad_edge=False, padding=(0, 0),
     )  # fmt: skip
@@ -171,10 +171,14 @@ def _headline(before: Measurement, after: Measurement | None) -> list[Row]:
     return [score_row(before, after), *([complaints] if complaints else [])]
 
 
-def _plainly(before: Measurement, after: Measurement | None) -> str:
-    """What came out, in one sentence for a stranger; empty where no complaints are known."""
+def _heading(folder: RunFolder, measured: Sequence[Measurement]) -> list[str]:
+    """What came out, in a sentence for a stranger where complaints are known; then the title."""
+    title = _title(folder, measured)
+    if not measured:
+        return [title]
+    before, after = first_and_last(list(measured))
     row = complaint_row(before, after)
-    return wording.complaints(row, before.taste) if row else ""
+    return [wording.complaints(row, before.taste), title] if row else [title]
 
 
 def _summary(before: Measurement, after: Measurement | None) -> str:
