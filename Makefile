@@ -16,8 +16,8 @@ $(STAMP): pyproject.toml .ci/setup
 	PYTHON=$(PYTHON) VENV=$(VENV) bash .ci/setup
 	@touch $@
 
-demo: setup  ## Six updates on a 135M model, measured before and after (about ten minutes)
-	$(BIN)/clawrl train recipe=student_persona loop.updates=6 eval.replies_per_problem=2
+demo: setup  ## Eight updates on a 135M model, measured before and after (about eight minutes)
+	$(BIN)/clawrl train recipe=demo
 
 test: setup check fast engine  ## Everything that CI runs
 

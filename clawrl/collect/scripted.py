@@ -22,6 +22,7 @@ from pydantic import BaseModel, ConfigDict
 
 from clawrl.collect.filled import filled
 from clawrl.collect.homework import work_on
+from clawrl.errors import ConfigError
 from clawrl.protocols import Persona, Problem, Reaction
 from clawrl.tastes.assistant import ASSISTANT
 from clawrl.tastes.student import STUDENT
@@ -112,8 +113,22 @@ class ScriptedPersona(Persona):
 class ScriptedStudent(ScriptedPersona):
     """Has homework done, and does not want it to look as if an AI had written it."""
 
-    def __init__(self, *, patience: float = 2.0) -> None:
-        super().__init__(taste=STUDENT, phrases=read_phrases("student"), patience=patience)
+    def __init__(self, *, patience: float = 2.0, openings: list[str] | None = None) -> None:
+        """Read the phrases.
+
+        Args:
+            patience: so many failed checks are never let pass.
+            openings: ways to ask, each with a place for `{question}`; None: the phrase file's.
+
+        Raises:
+            ConfigError: an opening has no place for the question.
+        """
+        phrases = read_phrases("student")
+        if openings is not None:
+            if not openings or not all("{question}" in opening for opening in openings):
+                raise ConfigError("persona.openings", "each opening needs a place for {question}")
+            phrases = phrases.model_copy(update={"openings": list(openings)})
+        super().__init__(taste=STUDENT, phrases=phrases, patience=patience)
 
 
 class ScriptedTeacher(ScriptedPersona):

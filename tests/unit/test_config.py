@@ -112,6 +112,15 @@ def test_the_papers_recipe_holds_the_papers_settings():
     assert compose(["recipe=paper/personalization", "persona=teacher"]).taste == "teacher"
 
 
+def test_the_demo_needs_nothing_but_this_machine_and_gives_the_same_each_time():
+    config = compose(["recipe=demo"])
+    assert (config.model.name, config.engine.device) == ("smollm2-135m", "cpu")
+    assert config.data.source == "reasoning_gym"
+    assert config.judge.target.endswith("CuesJudge")
+    assert (config.taste, config.max_turns, config.loop.updates) == ("student", 1, 8)
+    assert config.loop.max_staleness == 0
+
+
 @pytest.mark.parametrize("objective", ["binary", "opd", "combined"])
 def test_a_small_model_brings_its_own_settings_to_the_papers_recipe(objective: str):
     small = ["recipe=paper/personalization", "model=smollm2-135m", "resources=cpu", "judge=cues"]

@@ -8,6 +8,7 @@ from clawrl.collect.scripted import (
     ScriptedTeacher,
     read_phrases,
 )
+from clawrl.errors import ConfigError
 from clawrl.protocols import Problem
 
 PROBLEM = Problem("p1", "Tom has 3 apples and buys 4 more. How many has he?", "7")
@@ -145,6 +146,17 @@ def test_openings_hold_the_problem_and_vary_with_the_seed(persona):
     assert all(PROBLEM.question in text for text in texts)
     assert not any(re.search(r"\{\w+\}", text) for text in texts)
     assert persona.opening(PROBLEM, 3) == type(persona)().opening(PROBLEM, 3)
+
+
+def test_the_student_may_be_given_other_words_to_ask_with():
+    asks = ScriptedStudent(openings=["Do this: {question}"])
+    assert asks.opening(PROBLEM, 5) == [{"role": "user", "content": f"Do this: {PROBLEM.question}"}]
+
+
+@pytest.mark.parametrize("openings", [[], ["Do my homework."]])
+def test_an_opening_without_the_question_is_refused(openings):
+    with pytest.raises(ConfigError, match=r"persona\.openings: .*\{question\}"):
+        ScriptedStudent(openings=openings)
 
 
 def test_braces_in_a_problem_stay_as_they_are(persona):
