@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
@@ -47,6 +48,7 @@ def run(overrides: list[str], *, config_dir: Path | None, as_json: bool) -> None
         _memory,
         _disk,
         _model,
+        _sandbox,
         _wandb,
     ]
     findings: list[Finding] = []
@@ -191,6 +193,19 @@ def _model(config: Config) -> Finding:
         return Finding("model", str(models.resolve(config.model.name)), "ok")
     except ClawRLError as error:
         return Finding("model", config.model.name, "note", str(error))
+
+
+def _sandbox(_config: Config) -> Finding:
+    """Personas need none; a model's commands run in nothing else."""
+    from clawrl.environments.sandbox.probe import enforced
+
+    try:
+        found = asyncio.run(enforced())
+    except ClawRLError as error:
+        return Finding("sandbox", str(error), "note", "environments cannot run here until it is")
+    if not found.memory_of_all:
+        return Finding("sandbox", str(found), "note", "run where a memory cgroup can be written")
+    return Finding("sandbox", str(found), "ok")
 
 
 def _wandb(config: Config) -> Finding:

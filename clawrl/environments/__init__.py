@@ -1,0 +1,1 @@
+"""Worlds an agent acts in: their sandbox, and one folder for each kind of environment."""
