@@ -42,6 +42,10 @@ class MachineError(ClawRLError):
     """This machine lacks something: a package, memory, disk space, a free port."""
 
 
+class EnvironmentLost(ClawRLError):
+    """The world of one episode is gone: that episode is lost, and nothing else."""
+
+
 class EngineError(ClawRLError):
     """The inference engine did not start, answer in time, or do what was asked."""
 

@@ -7,12 +7,13 @@ The stages never import each other; they meet here and in `clawrl.records`. A pl
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from clawrl.records.nouns import Feedback, Interaction, Sampling, Verdict
+from clawrl.records.nouns import Feedback, Interaction, Record, Sampling, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,3 +112,105 @@ class Persona(ABC):
         self, problem: Problem, reply: str, finish_reason: str | None, turn: int, seed: int
     ) -> Reaction:
         """Read a reply and answer it. `turn` counts the persona's replies read so far, from 0."""
+
+
+class ToolCall(Record):
+    """A call as the model wrote it."""
+
+    name: str
+    arguments: str
+    """A JSON object, or what was meant as one."""
+    call_id: str = ""
+
+
+class Action(Record):
+    """A reply as an environment gets it; what it asks for is still to be read from it."""
+
+    text: str = ""
+    calls: tuple[ToolCall, ...] = ()
+
+
+class Observation(Record):
+    """What an episode begins with."""
+
+    messages: list[dict[str, Any]]
+    """In OpenAI's format: the rules, then the task."""
+    tools: list[dict[str, Any]] | None = None
+    """None: actions are fenced blocks."""
+
+
+class NextState(Record, ABC):
+    """What came back after an action. Every kind of environment has records of its own."""
+
+    seconds: float = 0.0
+    done: bool = False
+    """True: the policy said that it has finished; nothing is left to do but to grade."""
+
+    @abstractmethod
+    def text(self) -> str:
+        """The same in words, for the policy and the judge."""
+
+
+class Outcome(Record):
+    """What an episode came to, said by the task's own checker."""
+
+    reward: float | None
+    """From 0 to 1; None: the checker failed, which is not a score."""
+    detail: str = ""
+    """The checker's words, or why there is no reward."""
+
+
+class Environment(ABC):
+    """One attempt at one task: built from it, used once, closed by its context manager.
+
+    Nothing that an action does raises; `EnvironmentLost` says that the world itself is gone.
+    """
+
+    @abstractmethod
+    async def __aenter__(self) -> Environment:
+        """Make the world in the state in which the task begins, the same one for each attempt."""
+
+    @abstractmethod
+    async def __aexit__(self, *_error: object) -> None:
+        """Leave nothing running."""
+
+    @abstractmethod
+    async def observe(self) -> Observation:
+        """The rules and the task, as the policy's first request."""
+
+    @abstractmethod
+    async def step(self, action: Action) -> NextState:
+        """Do what the reply asks for. Raises EnvironmentLost when the world is gone."""
+
+    @abstractmethod
+    async def grade(self) -> Outcome:
+        """Judge the state as it is now; no step follows. Raises EnvironmentLost."""
+
+
+class TaskSet(ABC):
+    """The tasks of one kind of environment; `environment.tasks._target_` names one."""
+
+    name: str
+
+    @abstractmethod
+    def ids(self) -> Sequence[str]:
+        """Of all tasks, in a fixed order."""
+
+    @abstractmethod
+    def build(self, task_id: str, *, tools: bool) -> Environment:
+        """A fresh attempt at a task; `tools`: the model's template has tool calls.
+
+        Raises:
+            DataError: there is no such task, or it cannot be read.
+        """
+
+
+class Pool(ABC):
+    """Environments that run at one time, here or on other machines."""
+
+    @abstractmethod
+    def lease(self, task_id: str) -> AbstractAsyncContextManager[Environment]:
+        """Wait for room, then an environment for as long as the context lasts.
+
+        Entering raises EnvironmentLost when none can be made.
+        """
