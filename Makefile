@@ -16,7 +16,7 @@ $(STAMP): pyproject.toml .ci/setup
 	PYTHON=$(PYTHON) VENV=$(VENV) bash .ci/setup
 	@touch $@
 
-demo: setup  ## Eight updates on a 135M model, measured before and after (about eight minutes)
+demo: setup  ## Eight updates on a 135M model, measured before and after (about nine minutes)
 	$(BIN)/clawrl train recipe=demo
 
 test: setup check fast engine  ## Everything that CI runs
