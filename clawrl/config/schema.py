@@ -108,6 +108,10 @@ class Gateway(Section):
     queue_records: int = Field(default=10_000, ge=1)
     session_idle_s: float = Field(default=3600, gt=0)
     """A session without a request for this long is forgotten."""
+    max_sessions: int = Field(default=20_000, ge=1)
+    """The longest unused of more than these are forgotten."""
+    rules: str | None = None
+    """A file of rules about clients, beside clawrl's own: clawrl/gateway/resolving/rules.yaml."""
     max_body_mib: float = Field(default=32, gt=0)
 
     @model_validator(mode="after")

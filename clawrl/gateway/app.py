@@ -17,8 +17,9 @@ from clawrl.config import schema
 from clawrl.gateway.access import AccessCheck
 from clawrl.gateway.errors import ApiError
 from clawrl.gateway.request import read_ask
+from clawrl.gateway.resolving.rules import Rules, load_rules
+from clawrl.gateway.resolving.sessions import Sessions
 from clawrl.gateway.respond import TurnResponse
-from clawrl.gateway.sessions import Sessions
 from clawrl.gateway.tracker import Counters, SessionTracker
 from clawrl.gateway.turn import Services, Turn
 from clawrl.protocols import Engine
@@ -55,7 +56,8 @@ def create_app(
     Returns:
         The application. `app.state.counters` are its Counters, `app.state.sessions` its Sessions.
     """
-    tracker = SessionTracker(Sessions(config.session_idle_s), writer, on_feedback, admission)
+    sessions = Sessions(config.session_idle_s, config.max_sessions)
+    tracker = SessionTracker(sessions, writer, on_feedback, admission)
     services = Services(
         engine=engine,
         served=served,
@@ -64,7 +66,7 @@ def create_app(
         model_name=model_name,
         record_wait_s=config.record_wait_ms / 1000,
     )
-    endpoints = _Endpoints(services, AccessCheck(config), template_kwargs)
+    endpoints = _Endpoints(services, AccessCheck(config), template_kwargs, load_rules(config.rules))
     app = Starlette(
         routes=[
             Route("/v1/chat/completions", endpoints.chat, methods=["POST"]),
@@ -84,18 +86,29 @@ def create_app(
 
 class _Endpoints:
     def __init__(
-        self, services: Services, access: AccessCheck, template_kwargs: dict[str, Any]
+        self,
+        services: Services,
+        access: AccessCheck,
+        template_kwargs: dict[str, Any],
+        rules: Rules,
     ) -> None:
         self._services = services
         self._access = access
         self._template_kwargs = template_kwargs
+        self._rules = rules
         self._started = int(time.time())
 
     async def chat(self, request: Request) -> ASGIApp:
         self._access.check_origin(request.headers)
-        self._access.check_key(request.headers)
+        user = self._access.check_key(request.headers)
         body = await self._access.read_json(request)
-        ask = read_ask(request.headers, body, self._template_kwargs)
+        ask = read_ask(
+            request.headers,
+            body,
+            template_kwargs=self._template_kwargs,
+            rules=self._rules,
+            user=user,
+        )
         return TurnResponse(Turn(ask, self._services), stream=ask.stream)
 
     async def models(self, request: Request) -> Response:

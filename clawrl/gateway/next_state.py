@@ -7,18 +7,11 @@ learns from an answer to something else does harm.
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
-from itertools import takewhile
-from typing import Any, Literal
+from typing import Literal
 
-from clawrl.records.nouns import Interaction
-
-Message = Mapping[str, Any]
-_THINKING = re.compile(r"\A.*</think>", re.DOTALL)
-_NEXT_STATE_ROLES = ("user", "tool")
+from clawrl.gateway.resolving.normal import Said, Signature
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,71 +22,74 @@ class NextState:
     content: str
 
 
-def next_state(pending: Interaction, messages: Sequence[Message]) -> NextState | None:
-    """The first user or tool content after the pending turn's own reply.
+def next_state(
+    own: Signature,
+    before: int,
+    said: Sequence[Said],
+    *,
+    call_ids: Set[str] = frozenset(),
+    others: Iterable[Signature] = (),
+) -> NextState | None:
+    """The first user or tool content after a turn's own reply.
 
-    The reply is the last assistant message that says the same up to white space and thinking, with
-    the same tool calls. The messages that follow it directly (several tool results, a user who sent
-    two messages) are joined by blank lines. The role is that of the first.
+    The reply is the last assistant message that says the same, with the same tool calls, or the one
+    with the ids of its calls; a client may have joined it with another reply of the session. The
+    messages that follow it directly (several tool results, a user who sent two messages) are joined
+    by blank lines. The role is that of the first; a user message that a framework wrote counts as a
+    tool's. Errands in between, and the replies to them, are passed over. System messages count only
+    where nothing else came back: some clients report a tool's result in one.
 
     Args:
-        pending: a main turn that was served and waits for its next state.
-        messages: a later request of the same session.
+        own: the turn's reply.
+        before: how many equal replies the turn's own request had in its history.
+        said: a later request of the same session, normalised.
+        call_ids: of the reply's tool calls, as far as no other reply has them.
+        others: other replies of the session.
 
     Returns:
-        None when the reply is not there, was there already in the pending turn's own request, or
-        nothing that could be a next state follows it before another reply.
+        None when the reply is not there, was there already in the turn's own request, or nothing
+        that could be a next state follows it before another reply.
     """
-    own = _signature(pending.reply)
-    places = [
-        index
-        for index, message in enumerate(messages)
-        if message.get("role") == "assistant" and _signature(message) == own
-    ]
-    before = sum(
-        message.get("role") == "assistant" and _signature(message) == own
-        for message in pending.messages
-    )
+    places = _places(own, said, call_ids, others)
     if len(places) <= before:  # an older reply said the same; this one was taken back
         return None
-    after = [m for m in messages[places[-1] + 1 :] if m.get("role") not in ("system", "developer")]
-    words = list(takewhile(lambda message: message.get("role") in _NEXT_STATE_ROLES, after))
+    after = _answer(said[places[-1] + 1 :])
+    words = [one for one in after if one.role != "system"] or after
     if not words:
         return None
-    content = "\n\n".join(text_of(message.get("content")) for message in words)
-    return NextState(role=words[0]["role"], content=content)
+    content = "\n\n".join(one.text for one in words)
+    return NextState(
+        "user" if words[0].role == "user" and not words[0].machine else "tool", content
+    )
 
 
-def text_of(content: object) -> str:
-    """The text of a message's content: a string, a list of parts, or nothing."""
-    if isinstance(content, str):
-        return content
-    if not isinstance(content, list):
-        return ""
-    parts = [part.get("text") for part in content if isinstance(part, dict)]
-    return "\n".join(text for text in parts if isinstance(text, str))
+def _places(
+    own: Signature, said: Sequence[Said], call_ids: Set[str], others: Iterable[Signature]
+) -> list[int]:
+    replies = [(at, one) for at, one in enumerate(said) if one.role == "assistant"]
+    exact = [
+        at for at, one in replies if one.signature == own or not call_ids.isdisjoint(one.call_ids)
+    ]
+    if exact or not own.words:
+        return exact
+    known = [one.words for one in others if one.words]
+    joined = {f"{own.words} {one}" for one in known} | {f"{one} {own.words}" for one in known}
+    return [at for at, one in replies if one.words in joined and one.calls == own.calls]
 
 
-def _signature(message: Message) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """What makes two assistant messages the same reply: the words and the calls."""
-    words = _THINKING.sub("", text_of(message.get("content"))).split()
-    calls = message.get("tool_calls")
-    listed = calls if isinstance(calls, list) else []
-    return " ".join(words), tuple(_call(call) for call in listed)
-
-
-def _call(call: object) -> tuple[str, str]:
-    function = call.get("function") if isinstance(call, dict) else None
-    if not isinstance(function, dict):
-        return "", ""
-    return str(function.get("name")), _canonical(function.get("arguments"))
-
-
-def _canonical(arguments: object) -> str:
-    """Arguments however they are spaced and ordered: clients serialise them again."""
-    if isinstance(arguments, str):
-        try:
-            arguments = json.loads(arguments)
-        except (ValueError, RecursionError):
-            return " ".join(str(arguments).split())
-    return json.dumps(arguments, sort_keys=True)
+def _answer(after: Sequence[Said]) -> list[Said]:
+    """What follows a reply, up to the next reply that is not to an errand."""
+    found: list[Said] = []
+    on_errand = False
+    for one in after:
+        if one.side is not None:
+            if any(other.role != "system" for other in found):
+                break  # the answer is complete
+            on_errand = True
+        elif one.role == "assistant":
+            if not on_errand:
+                break
+        elif one.role == "user" or not on_errand:
+            on_errand = False
+            found.append(one)
+    return found

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from clawrl.gateway.errors import ApiError
-from clawrl.gateway.sessions import SessionKey, identify
+from clawrl.gateway.resolving.marks import OWN_FIELDS, Marks, read_marks
+from clawrl.gateway.resolving.normal import Said, normalised
+from clawrl.gateway.resolving.rules import Rules
+from clawrl.gateway.resolving.trail import Trail, trail_of
 from clawrl.records.nouns import Sampling
 
 # What leaves the drawing of tokens as the learner repeats it: softmax(logits / temperature) over
@@ -35,7 +38,6 @@ _COLDEST = 0.01
 _GUIDED = "guided_"
 DRIVEN = "x-clawrl-driven"
 """Header of the requests that clawrl itself drives."""
-_OURS = ("session_id", "turn_type", "session_done")
 
 
 class ChatBody(BaseModel):
@@ -63,7 +65,12 @@ class ChatBody(BaseModel):
 class Ask:
     """A checked request."""
 
-    key: SessionKey
+    marks: Marks
+    said: list[Said]
+    """The messages, normalised."""
+    trail: Trail
+    user: str | None
+    """Whose key it was sent with."""
     messages: list[dict[str, Any]]
     tools: list[dict[str, Any]] | None
     template_kwargs: dict[str, Any]
@@ -78,11 +85,16 @@ class Ask:
     driven: bool
     """clawrl's own persona or environment asks: the turn waits for room before it is sent."""
     untrainable: str | None
-    """Why the reply can never be a sample, as far as the request tells."""
+    """What about the sampling keeps the reply from being a sample."""
 
 
 def read_ask(
-    headers: Mapping[str, str], body: dict[str, Any], template_kwargs: Mapping[str, Any]
+    headers: Mapping[str, str],
+    body: dict[str, Any],
+    *,
+    template_kwargs: Mapping[str, Any],
+    rules: Rules,
+    user: str | None = None,
 ) -> Ask:
     """Check a request.
 
@@ -90,13 +102,21 @@ def read_ask(
         headers: looked up in lower case.
         body: the request's JSON object.
         template_kwargs: the policy's own arguments of the chat template; the request's come on top.
+        rules: how clients' requests are read.
+        user: whose key it was sent with.
 
     Raises:
         ApiError: 400, with the name of the key that is wrong.
     """
     asked = _validated(body)
-    key = identify(headers, body)
-    if key.turn_type == "main" and asked.n not in (None, 1):
+    marks = read_marks(headers, body, asked.messages, rules)
+    driven = headers.get(DRIVEN) == "1" and marks.turn_type != "side"
+    if driven:  # its own turns are real work, whatever they talk about
+        marks = replace(marks, turn_type="main")
+    said = normalised(asked.messages, rules)
+    trail = trail_of(said, user, rules)
+    may_be_main = marks.turn_type == "main" or (marks.turn_type is None and not trail.errand)
+    if may_be_main and asked.n not in (None, 1):
         raise ApiError(
             400, "n must be 1 on a main turn: only one reply can get the next state", param="n"
         )
@@ -110,7 +130,10 @@ def read_ask(
         seed=asked.seed,
     )
     return Ask(
-        key=key,
+        marks=marks,
+        said=said,
+        trail=trail,
+        user=user,
         messages=asked.messages,
         tools=asked.tools or None,
         template_kwargs=merged,
@@ -120,8 +143,8 @@ def read_ask(
         wants_usage=bool((asked.stream_options or {}).get("include_usage")),
         wants_logprobs=bool(asked.logprobs),
         wants_ids=bool(asked.return_token_ids),
-        driven=headers.get(DRIVEN) == "1" and key.turn_type == "main" and not key.done,
-        untrainable=_untrainable(key, body, sampling),
+        driven=driven and not marks.done,
+        untrainable=_untrainable(body, sampling),
     )
 
 
@@ -141,7 +164,7 @@ def _validated(body: dict[str, Any]) -> ChatBody:
 def _engine_body(
     body: dict[str, Any], asked: ChatBody, sampling: Sampling, template_kwargs: dict[str, Any]
 ) -> dict[str, Any]:
-    ours = {*_OURS, "max_completion_tokens", "stream_options"}
+    ours = {*OWN_FIELDS, "max_completion_tokens", "stream_options"}
     forwarded = {key: value for key, value in body.items() if key not in ours}
     forwarded["temperature"] = sampling.temperature
     if sampling.max_tokens is not None:
@@ -154,11 +177,7 @@ def _engine_body(
     return forwarded
 
 
-def _untrainable(key: SessionKey, body: dict[str, Any], sampling: Sampling) -> str | None:
-    if key.turn_type == "side":
-        return "side_turn"
-    if key.done:
-        return "session_done"
+def _untrainable(body: dict[str, Any], sampling: Sampling) -> str | None:
     if sampling.temperature < _COLDEST:
         return "sampling:temperature"
     for name, neutral in _NEUTRAL.items():

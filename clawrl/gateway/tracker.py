@@ -9,11 +9,12 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from clawrl.gateway.next_state import next_state
 from clawrl.gateway.request import Ask
-from clawrl.gateway.sessions import Session, Sessions
+from clawrl.gateway.resolving.session import Pending, Session
+from clawrl.gateway.resolving.sessions import Placement, Sessions
 from clawrl.records.nouns import Feedback, Interaction
 from clawrl.records.writer import RecordWriter
 from clawrl.serving.admission import Admission
@@ -42,6 +43,24 @@ class Counters:
 
 
 @dataclass(frozen=True, slots=True)
+class Arrival:
+    """A request that was taken in: its place, and its number among those of its session."""
+
+    placement: Placement
+    number: int
+
+    @property
+    def session(self) -> Session:
+        """Its session."""
+        return self.placement.session
+
+    @property
+    def main(self) -> bool:
+        """It is the agent's real work."""
+        return self.placement.turn_type == "main"
+
+
+@dataclass(frozen=True, slots=True)
 class TurnPosition:
     """Where a reply stands in its session."""
 
@@ -65,59 +84,66 @@ class SessionTracker:
         self._writer = writer
         self._on_feedback = on_feedback
 
-    def arrive(self, ask: Ask) -> tuple[Session, int]:
-        """A request came in: if it answers the pending turn, that turn gets its next state now.
+    def arrive(self, ask: Ask) -> Arrival:
+        """A request came in: if it answers the pending turn, that turn gets its next state now."""
+        self.close_idle()
+        placement = self.sessions.place(ask.marks, ask.trail, len(ask.tools or ()))
+        session = placement.session
+        if placement.turn_type == "main" and not session.repeated(ask.trail.body):
+            self._deliver(placement, ask)
+        return Arrival(placement, session.arrive())
 
-        Returns:
-            The session, and the request's arrival number in it.
-        """
-        session, forgotten = self.sessions.enter(ask.key.session_id)
-        for turn in forgotten:
-            self._discard(turn)
-        if ask.key.turn_type == "main" and not session.repeated(ask.messages):
-            self._deliver(session, ask)
-        return session, session.arrive()
+    def close_idle(self) -> None:
+        """Sessions that nobody uses are forgotten, and their pending turns released."""
+        for pending in self.sessions.forget_idle():
+            self._discard(pending.interaction)
 
-    def position(self, session: Session, ask: Ask, arrival: int, *, stands: bool) -> TurnPosition:
+    def position(self, arrival: Arrival, ask: Ask, *, stands: bool) -> TurnPosition:
         """The turn number of a reply; a regenerated one keeps that of the reply it replaces.
 
         `stands`: the client has the reply; else the same request again gets the same number.
         """
-        if ask.key.turn_type == "main":
+        session = arrival.session
+        if arrival.main:
             self.counters.main += 1
         else:
             self.counters.side += 1
-        if ask.key.turn_type == "main" and arrival >= session.newest:
-            repeated = session.repeated(ask.messages)
+        if arrival.main and arrival.number >= session.newest:
+            repeated = session.repeated(ask.trail.body)
             if repeated is not None:
                 self.counters.regenerated += 1
-                return TurnPosition(repeated.turn, repeated.interaction_id)
+                return TurnPosition(repeated.interaction.turn, repeated.interaction.interaction_id)
         turn = session.turns
         session.turns += stands
         return TurnPosition(turn, None)
 
-    def answered(self, session: Session, interaction: Interaction, arrival: int) -> None:
-        """A main turn's reply was shown to the client: it waits for its next state from now on."""
+    def answered(self, arrival: Arrival, ask: Ask, interaction: Interaction) -> None:
+        """A reply was shown to the client; that of a main turn waits for its next state."""
+        session = arrival.session
+        self.sessions.learn(session, ask.trail, interaction.reply)
+        if not arrival.main or ask.marks.done:
+            return
         before = session.pending
-        if not session.answered(interaction, arrival):
+        if not session.answered(Pending.of(interaction, ask.trail), arrival.number):
             self._discard(interaction)
-        elif before is not None and before.interaction_id == interaction.replaces:
-            self.give_up(before.interaction_id)
+        elif before is not None and before.interaction.interaction_id == interaction.replaces:
+            self.give_up(before.interaction.interaction_id)
         elif before is not None:
-            self._discard(before)
+            self._discard(before.interaction)
 
     def amend(self, session: Session, interaction: Interaction) -> None:
         """The pending turn turned out to be untrainable."""
         pending = session.pending
-        if pending is not None and pending.interaction_id == interaction.interaction_id:
-            session.pending = interaction
+        if pending is not None and pending.interaction.interaction_id == interaction.interaction_id:
+            session.pending = replace(pending, interaction=interaction)
 
-    def leave(self, session: Session, ask: Ask) -> None:
-        """The request was answered to its end."""
-        if ask.key.done and session.pending is not None:  # a side turn may end a session too
-            self._discard(session.pending)
+    def leave(self, arrival: Arrival, ask: Ask) -> None:
+        """The request was answered to its end, or failed."""
+        session = arrival.session
+        if ask.marks.done and session.pending is not None:  # a side turn may end a session too
+            self._discard(session.pending.interaction)
             session.pending = None
-        self.sessions.leave(session, done=ask.key.done)
+        self.sessions.leave(session, done=ask.marks.done)
 
     def give_up(self, interaction_id: str) -> None:
         """A turn will never get a next state: its position is free."""
@@ -128,27 +154,37 @@ class SessionTracker:
         self.counters.discarded += 1
         self.give_up(turn.interaction_id)
 
-    def _deliver(self, session: Session, ask: Ask) -> None:
+    def _deliver(self, placement: Placement, ask: Ask) -> None:
+        session = placement.session
         pending, session.pending = session.pending, None
         if pending is None:
             return
-        state = next_state(pending, ask.messages)
+        interaction = pending.interaction
+        state = None
+        if placement.problem is None:  # in an uncertain place nothing is known to be an answer
+            state = next_state(
+                pending.reply,
+                pending.before,
+                ask.said,
+                call_ids=pending.call_ids,
+                others=session.replies,
+            )
         if state is None:
-            self._discard(pending)
+            self._discard(interaction)
             log.info(
                 "no next state session=%s interaction=%s",
-                pending.session_id,
-                pending.interaction_id,
+                interaction.session_id,
+                interaction.interaction_id,
             )
             return
         feedback = Feedback(
-            interaction_id=pending.interaction_id,
-            session_id=pending.session_id,
+            interaction_id=interaction.interaction_id,
+            session_id=interaction.session_id,
             created=time.time(),
             role=state.role,
             content=state.content,
-            session_done=ask.key.done,
+            session_done=ask.marks.done,
         )
         self.counters.feedback += 1
         self._writer.put(feedback)
-        self._on_feedback(pending, feedback)
+        self._on_feedback(interaction, feedback)

@@ -53,7 +53,8 @@ class Turn:
         self._first_version: int | None = None  # None: not yet sent to the engine
         self._last_version = 0
         self._digest = ""
-        self._session, self._arrival = services.tracker.arrive(ask)
+        self._arrival = services.tracker.arrive(ask)
+        self._left = False
         self._view = View(
             interaction_id=self.interaction_id,
             model_name=services.model_name,
@@ -77,7 +78,7 @@ class Turn:
             await self._record_in_time()
         for chunk in held:
             await show(chunk)
-        self._services.tracker.leave(self._session, self._ask)
+        self._leave()
 
     async def complete(self) -> dict[str, Any]:
         """The whole reply, when the turn is recorded. Raises as `stream`."""
@@ -87,7 +88,7 @@ class Turn:
             self._capture.add_completion(completion)
             self._last_version = self._services.served.version
             await self._record_in_time()
-        self._services.tracker.leave(self._session, self._ask)
+        self._leave()
         return self._view.completion(completion)
 
     async def _pass_on(self, show: Show) -> list[dict[str, Any]]:
@@ -136,7 +137,7 @@ class Turn:
         late = record.model_copy(update={"untrainable": record.untrainable or "not_recorded"})
         if not await services.writer.written(record, services.record_wait_s, late=late):
             services.tracker.counters.not_recorded += 1
-            services.tracker.amend(self._session, late)
+            services.tracker.amend(self._arrival.session, late)
 
     @contextmanager
     def _ending_early(self) -> Generator[None]:
@@ -161,6 +162,7 @@ class Turn:
         finally:
             if not self._stands:
                 tracker.give_up(self.interaction_id)
+                self._leave()
 
     def _file(self, problem: str | None, *, stands: bool) -> Interaction:
         """Make the record and enter it into its session.
@@ -170,20 +172,34 @@ class Turn:
             stands: the client has the reply and may go on from it.
         """
         self._filed, self._stands = True, stands
-        tracker, key = self._services.tracker, self._ask.key
-        position = tracker.position(self._session, self._ask, self._arrival, stands=stands)
-        record = self._record(position, self._ask.untrainable or problem)
-        if stands and key.turn_type == "main" and not key.done:
-            tracker.answered(self._session, record, self._arrival)
+        tracker = self._services.tracker
+        position = tracker.position(self._arrival, self._ask, stands=stands)
+        record = self._record(position, self._untrainable() or problem)
+        if stands:
+            tracker.answered(self._arrival, self._ask, record)
         return record
 
+    def _untrainable(self) -> str | None:
+        """Why the reply can never be a sample, as far as is known before there is one."""
+        placement = self._arrival.placement
+        if placement.turn_type == "side":
+            return "side_turn"
+        if self._ask.marks.done:
+            return "session_done"
+        return placement.problem or self._ask.untrainable
+
+    def _leave(self) -> None:
+        if not self._left:
+            self._left = True
+            self._services.tracker.leave(self._arrival, self._ask)
+
     def _record(self, position: TurnPosition, untrainable: str | None) -> Interaction:
-        capture, ask = self._capture, self._ask
+        capture, ask, placement = self._capture, self._ask, self._arrival.placement
         return Interaction(
             interaction_id=self.interaction_id,
-            session_id=self._session.session_id,
+            session_id=placement.session.session_id,
             turn=position.turn,
-            turn_type=ask.key.turn_type,
+            turn_type=placement.turn_type,
             created=self._created,
             messages=ask.messages,
             tools=ask.tools,
@@ -204,6 +220,9 @@ class Turn:
             latency_s=time.perf_counter() - self._started,
             untrainable=untrainable,
             replaces=position.replaces,
+            user=ask.user,
+            kind=placement.kind,
+            placed_by=placement.placed_by,
         )
 
 

@@ -396,14 +396,60 @@ async def test_a_mark_that_means_nothing_is_refused(gateway: Gateway, marks: Jso
     assert response.json()["error"]["param"] in marks
 
 
-async def test_a_request_without_marks_is_a_session_of_its_own(gateway: Gateway) -> None:
+async def test_a_conversation_without_marks_is_followed_by_its_words(gateway: Gateway) -> None:
     reply = await gateway.say(ASKED, None)
     await gateway.say(follow(reply, "shorter"), None)
     first, second = await gateway.interactions()
-    assert first.session_id != second.session_id
-    assert (first.turn_type, first.turn, second.turn) == ("main", 0, 0)
+    assert first.session_id == second.session_id
+    assert (first.turn, first.placed_by, first.kind) == (0, "new", "user")
+    assert (second.turn, second.placed_by) == (1, "own_reply")
+    ((interaction, feedback),) = gateway.given
+    assert interaction.interaction_id == first.interaction_id
+    assert feedback.content == "shorter"
+
+
+async def test_the_same_opening_again_is_a_regeneration(gateway: Gateway) -> None:
+    await gateway.say(ASKED, None)
+    await gateway.say(ASKED, None)
+    first, second = await gateway.interactions()
+    assert second.session_id == first.session_id
+    assert second.replaces == first.interaction_id
+
+
+async def test_a_turn_in_an_uncertain_place_is_not_learned_from(gateway: Gateway) -> None:
+    for session in ("one", "two"):
+        reply = await gateway.say(ASKED, session)
+    await gateway.say(follow(reply, "shorter"), None)
+    assert (await gateway.interactions())[-1].untrainable == "ambiguous_session"
     assert gateway.given == []
-    assert len(gateway.app.state.sessions) == 0
+    assert gateway.counters["discarded"] == 1
+
+
+async def test_an_errand_waits_for_nothing_and_ends_nothing(gateway: Gateway) -> None:
+    reply = await gateway.say(ASKED, None)
+    poll = follow(reply, "[OpenClaw heartbeat poll]")
+    done = await gateway.say(poll, None)
+    assert gateway.given == []
+    await gateway.say(follow(done, "shorter", poll), None)
+    ((interaction, feedback),) = gateway.given
+    assert (interaction.reply["content"], feedback.content) == (reply["content"], "shorter")
+    kinds = [(one.turn_type, one.kind) for one in await gateway.interactions()]
+    assert kinds == [("main", "user"), ("side", "heartbeat"), ("main", "user")]
+
+
+async def test_what_clawrl_drives_is_real_work_whatever_it_talks_about(gateway: Gateway) -> None:
+    title = [{"role": "user", "content": "Generate a title for this conversation"}]
+    await gateway.say(title, headers={"x-clawrl-driven": "1"})
+    assert (await gateway.one()).turn_type == "main"
+
+
+async def test_users_have_sessions_of_their_own(tmp_path: Path) -> None:
+    gateway = Gateway(tmp_path, keys={"ann": "key-a", "bob": "key-b"})
+    for key in ("key-a", "key-b"):
+        await gateway.say(ASKED, headers={"authorization": f"Bearer {key}"})
+    places = [(one.user, one.session_id) for one in await gateway.interactions()]
+    assert places == [("ann", "ann:s"), ("bob", "bob:s")]
+    gateway.writer.close()
 
 
 async def test_a_side_turn_leaves_the_pending_turn_waiting(gateway: Gateway) -> None:

@@ -2,37 +2,55 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clawrl.gateway.next_state import NextState, next_state, text_of
-from clawrl.records.nouns import Interaction, Sampling, Weights
+from clawrl.gateway.next_state import NextState
+from clawrl.gateway.next_state import next_state as found
+from clawrl.gateway.resolving.normal import normalised, signature_of, strong_ids, text_of
+from clawrl.gateway.resolving.rules import load_rules
+
+Json = dict[str, Any]
 
 ASKED = [{"role": "user", "content": "What is 2+2?"}]
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A reply, and the request that it answered."""
+
+    reply: Json
+    messages: list[Json]
 
 
 def pending(
     content: str | None = "It is 4.",
     *,
-    messages: list[dict[str, Any]] | None = None,
-    tool_calls: list[dict[str, Any]] | None = None,
-) -> Interaction:
-    reply: dict[str, Any] = {"role": "assistant", "content": content}
+    messages: list[Json] | None = None,
+    tool_calls: list[Json] | None = None,
+) -> Turn:
+    reply: Json = {"role": "assistant", "content": content}
     if tool_calls is not None:
         reply["tool_calls"] = tool_calls
-    return Interaction(
-        interaction_id="chatcmpl-1",
-        session_id="s",
-        turn=0,
-        turn_type="main",
-        created=0.0,
-        messages=ASKED if messages is None else messages,
-        sampling=Sampling(),
-        reply=reply,
-        weights=Weights(version_first=0, version_last=0, digest=""),
+    return Turn(reply, ASKED if messages is None else messages)
+
+
+def next_state(turn: Turn, history: list[Json], others: tuple[Json, ...] = ()) -> NextState | None:
+    own = signature_of(turn.reply)
+    before = sum(
+        one.role == "assistant" and one.signature == own
+        for one in normalised(turn.messages, load_rules())
+    )
+    return found(
+        own,
+        before,
+        normalised(history, load_rules()),
+        call_ids=frozenset(strong_ids(turn.reply)),
+        others=[signature_of(other) for other in others],
     )
 
 
@@ -149,6 +167,68 @@ def test_an_equal_older_reply_is_not_taken_for_the_one_that_was_taken_back() -> 
 @pytest.mark.parametrize("content", [None, 3, [], [{"type": "image_url"}], ["x"], [{"text": 3}]])
 def test_content_without_text_is_empty(content: object) -> None:
     assert text_of(content) == ""
+
+
+# --- what clients do to their histories -----------------------------------------------------------
+
+CONTEXT = "<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>\nnothing\n<<<END_OPENCLAW_INTERNAL_CONTEXT>>>"
+
+
+def test_an_ephemeral_message_is_no_next_state() -> None:
+    history = [*ASKED, said("assistant", "It is 4."), said("user", CONTEXT)]
+    assert next_state(pending(), history) is None
+    history.insert(2, said("user", "[Sun 2026-11-29 13:53 UTC] why?"))
+    assert next_state(pending(), history) == NextState("user", "why?")
+
+
+@pytest.mark.parametrize("poll", ["[OpenClaw heartbeat poll]", "Read HEARTBEAT.md if it exists."])
+def test_an_errand_and_the_reply_to_it_are_passed_over(poll: str) -> None:
+    errand = [said("user", poll), said("assistant", "NO_REPLY")]
+    history = [*ASKED, said("assistant", "It is 4."), *errand, *errand, said("user", "thanks")]
+    assert next_state(pending(), history) == NextState("user", "thanks")
+    assert next_state(pending(), history[:-1]) is None
+
+
+def test_what_came_back_before_an_errand_is_complete() -> None:
+    errand = [said("user", "[OpenClaw heartbeat poll]"), said("assistant", "NO_REPLY")]
+    history = [
+        *ASKED,
+        said("assistant", "It is 4."),
+        said("user", "no"),
+        *errand,
+        said("user", "ok"),
+    ]
+    assert next_state(pending(), history) == NextState("user", "no")
+
+
+def test_a_reply_that_the_client_joined_with_another_one_is_found() -> None:
+    history = [*ASKED, said("assistant", "It is 4.\nThe task ended."), said("user", "good")]
+    other = said("assistant", "The task ended.")
+    assert next_state(pending(), history, (other,)) == NextState("user", "good")
+    assert next_state(pending(), history) is None
+
+
+def test_a_call_that_the_client_renamed_is_known_by_its_id() -> None:
+    turn = pending(None, tool_calls=[call("bash", "{broken", "call0123456789abcdef01234567")])
+    renamed = call("invalid", "{}", "call_0123456789abcdef01234567")
+    history = [*ASKED, said("assistant", "", tool_calls=[renamed]), said("tool", "no JSON")]
+    assert next_state(turn, history) == NextState("tool", "no JSON")
+
+
+def test_a_short_id_proves_nothing() -> None:
+    turn = pending(None, tool_calls=[call("bash", "{}", "call_1")])
+    history = [*ASKED, said("assistant", "", tool_calls=[call("ls", "{}")]), said("tool", "x")]
+    assert next_state(turn, history) is None
+
+
+def test_a_framework_that_speaks_as_the_user_is_a_tool() -> None:
+    history = [*ASKED, said("assistant", "It is 4."), said("user", "Observation: 4 files")]
+    assert next_state(pending(), history) == NextState("tool", "Observation: 4 files")
+
+
+def test_a_tool_s_result_in_a_system_message_counts_where_nothing_else_came_back() -> None:
+    history = [*ASKED, said("assistant", "It is 4."), said("system", "Result: ok")]
+    assert next_state(pending(), history) == NextState("tool", "Result: ok")
 
 
 WORDS = st.text(st.characters(codec="utf-8"), max_size=20)
