@@ -89,7 +89,9 @@ class StubEngine(Engine):
             if self.error is not None and index == self.error_after:
                 raise self.error
             finish = self.finish_reason if index == len(words) - 1 else None
-            chunk = _chunk({"content": word}, finish)
+            last = index == len(words) - 1
+            calls = {"tool_calls": self.tool_calls} if last and self.tool_calls else {}
+            chunk = _chunk({"content": word, **calls}, finish)
             chunk["choices"][0] |= {"token_ids": [10 + index], "logprobs": _logprobs([word])}
             yield chunk
         yield {**_chunk({}), "choices": [], "usage": _usage(words)}

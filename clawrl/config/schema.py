@@ -56,6 +56,10 @@ class Model(Section):
     template_kwargs: dict[str, Any] = Field(default_factory=dict)
     """Extra arguments of the chat template, such as `enable_thinking: false`."""
     trust_remote_code: bool = False
+    tool_parser: str = "hermes"
+    """How vLLM finds tool calls in a reply: the name of one of its parsers."""
+    reasoning_parser: str | None = None
+    """How vLLM tells thinking from the answer; None: a reply is all answer."""
     lora: Lora | None = None
 
 
@@ -113,6 +117,12 @@ class Gateway(Section):
     rules: str | None = None
     """A file of rules about clients, beside clawrl's own: clawrl/gateway/resolving/rules.yaml."""
     max_body_mib: float = Field(default=32, gt=0)
+    sampling: Literal["as_asked", "override"] = "as_asked"
+    """`as_asked`: a request whose sampling the learner cannot repeat is served and not trained on;
+    `override`: it is drawn over the whole vocabulary, and at the run's temperature if it
+    wants 0."""
+    max_requests: int = Field(default=512, ge=1)
+    """Requests that are answered at one time; more are told to come again (429)."""
 
     @model_validator(mode="after")
     def _keys_tell_users_apart(self) -> Gateway:

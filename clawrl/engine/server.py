@@ -105,6 +105,9 @@ class EngineServer:
         if model.lora is not None:
             command += ["--enable-lora", "--max-lora-rank", str(_vllm_rank(model.lora.rank))]
             command += ["--max-loras", str(LORA_VERSIONS)]
+        command += ["--enable-auto-tool-choice", "--tool-call-parser", model.tool_parser]
+        if model.reasoning_parser is not None:
+            command += ["--reasoning-parser", model.reasoning_parser]
         if model.trust_remote_code:
             command.append("--trust-remote-code")
         return command + self._engine.extra_args

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import uuid
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +11,38 @@ from clawrl.records.nouns import Usage
 
 _REASONING = ("reasoning_content", "reasoning")
 _EXACT = ("prompt_token_ids", "prompt_text", "prompt_logprobs")
+
+
+class CallIds:
+    """Gives the tool calls of one reply ids that no other call has, whatever a client cuts off.
+
+    The session of a later request is known by them; engines count their calls, or shorten ids.
+    """
+
+    def __init__(self) -> None:
+        self._minted: dict[str, str] = {}
+
+    def mint(self, part: dict[str, Any]) -> dict[str, Any]:
+        """A chunk or completion with our ids in place of the engine's."""
+        choices = part.get("choices") or ()
+        if not any(_calls(choice) for choice in choices):
+            return part
+        return {**part, "choices": [self._choice(choice) for choice in choices]}
+
+    def _choice(self, choice: dict[str, Any]) -> dict[str, Any]:
+        name = "delta" if choice.get("delta") else "message"
+        calls = [self._call(call) for call in _calls(choice)]
+        return {**choice, name: {**choice[name], "tool_calls": calls}} if calls else choice
+
+    def _call(self, call: dict[str, Any]) -> dict[str, Any]:
+        if not call.get("id"):
+            return call
+        fresh = f"call{uuid.uuid4().hex[:24]}"
+        return {**call, "id": self._minted.setdefault(call["id"], fresh)}
+
+
+def _calls(choice: dict[str, Any]) -> list[dict[str, Any]]:
+    return (choice.get("delta") or choice.get("message") or {}).get("tool_calls") or []
 
 
 @dataclass(slots=True)

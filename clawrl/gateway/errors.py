@@ -20,12 +20,14 @@ class ApiError(Exception):
         kind: str = "invalid_request_error",
         param: str | None = None,
         code: str | None = None,
+        headers: dict[str, str] | None = None,
     ) -> None:
         super().__init__(message)
         self.status = status
         self.kind = kind
         self.param = param
         self.code = code
+        self.headers = headers
 
     def payload(self) -> dict[str, Any]:
         """The body of the answer."""
@@ -40,7 +42,7 @@ class ApiError(Exception):
 
     def response(self) -> JSONResponse:
         """The whole answer."""
-        return JSONResponse(self.payload(), status_code=self.status)
+        return JSONResponse(self.payload(), status_code=self.status, headers=self.headers)
 
 
 def from_engine(error: EngineError) -> ApiError:

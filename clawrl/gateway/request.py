@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -33,6 +33,8 @@ _NEUTRAL: dict[str, tuple[object, ...]] = {
     "structured_outputs": (),
     "tool_choice": ("auto", "none"),
 }
+_FORMS = ("response_format", "structured_outputs", "tool_choice")
+"""Of these, what says what a reply must look like."""
 _COLDEST = 0.01
 """vLLM draws at this temperature when a lower one, but not 0, is asked for."""
 _GUIDED = "guided_"
@@ -84,6 +86,7 @@ class Ask:
     wants_ids: bool
     driven: bool
     """clawrl's own persona or environment asks: the turn waits for room before it is sent."""
+    route: Literal["chat", "responses"]
     untrainable: str | None
     """What about the sampling keeps the reply from being a sample."""
 
@@ -95,6 +98,8 @@ def read_ask(
     template_kwargs: Mapping[str, Any],
     rules: Rules,
     user: str | None = None,
+    override: float | None = None,
+    marked: Mapping[str, Any] | None = None,
 ) -> Ask:
     """Check a request.
 
@@ -104,12 +109,17 @@ def read_ask(
         template_kwargs: the policy's own arguments of the chat template; the request's come on top.
         rules: how clients' requests are read.
         user: whose key it was sent with.
+        override: draw at this temperature, over the whole vocabulary, instead of as asked where
+            the reply could not be learned from; None: as asked.
+        marked: the body as the client sent it, where `body` was translated from `/v1/responses`.
 
     Raises:
         ApiError: 400, with the name of the key that is wrong.
     """
+    if override is not None:
+        body = _within_support(body, override)
     asked = _validated(body)
-    marks = read_marks(headers, body, asked.messages, rules)
+    marks = read_marks(headers, body if marked is None else marked, asked.messages, rules)
     driven = headers.get(DRIVEN) == "1" and marks.turn_type != "side"
     if driven:  # its own turns are real work, whatever they talk about
         marks = replace(marks, turn_type="main")
@@ -144,6 +154,7 @@ def read_ask(
         wants_logprobs=bool(asked.logprobs),
         wants_ids=bool(asked.return_token_ids),
         driven=driven and not marks.done,
+        route="chat" if marked is None else "responses",
         untrainable=_untrainable(body, sampling),
     )
 
@@ -175,6 +186,15 @@ def _engine_body(
     if asked.stream:
         forwarded["stream_options"] = {**(asked.stream_options or {}), "include_usage": True}
     return forwarded
+
+
+def _within_support(body: dict[str, Any], temperature: float) -> dict[str, Any]:
+    """The body without what cuts the vocabulary; what a reply must look like stays as asked."""
+    kept = {key: value for key, value in body.items() if key not in _NEUTRAL or key in _FORMS}
+    asked = body.get("temperature")
+    if isinstance(asked, (int, float)) and asked < _COLDEST:
+        kept["temperature"] = temperature
+    return kept
 
 
 def _untrainable(body: dict[str, Any], sampling: Sampling) -> str | None:

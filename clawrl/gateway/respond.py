@@ -8,7 +8,6 @@ client that leaves must end the turn at once and in order, so that what it got i
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Coroutine
 from typing import Any
 
@@ -18,6 +17,7 @@ from starlette.types import Receive, Scope, Send
 from clawrl.errors import EngineError
 from clawrl.gateway.errors import from_engine
 from clawrl.gateway.turn import Turn
+from clawrl.gateway.wire import Wire
 
 _STREAM_HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
@@ -29,8 +29,9 @@ _STREAM_HEADERS = [
 class TurnResponse:
     """An ASGI application that serves one turn, as one JSON body or as a stream of events."""
 
-    def __init__(self, turn: Turn, *, stream: bool) -> None:
+    def __init__(self, turn: Turn, wire: Wire, *, stream: bool) -> None:
         self._turn = turn
+        self._wire = wire
         self._stream = stream
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -42,13 +43,14 @@ class TurnResponse:
 
     async def _serve_whole(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            response = JSONResponse(await self._turn.complete())
+            answer = self._wire.whole(await self._turn.complete())
+            response = JSONResponse(answer, headers=self._turn.headers)
         except EngineError as error:
             response = from_engine(error).response()
         await response(scope, receive, send)
 
     async def _serve_stream(self, send: Send) -> None:
-        events = _Events(send)
+        events = _Events(send, self._wire, self._turn.headers)
         try:
             await self._turn.stream(events.send)
         except EngineError as error:
@@ -60,31 +62,31 @@ class TurnResponse:
 class _Events:
     """Server-sent events; the status line goes out with the first of them."""
 
-    def __init__(self, send: Send) -> None:
+    def __init__(self, send: Send, wire: Wire, headers: dict[str, str]) -> None:
         self._send = send
+        self._wire = wire
+        self._headers = [(name.encode(), value.encode()) for name, value in headers.items()]
         self._started = False
 
     async def send(self, event: dict[str, Any]) -> None:
-        text = json.dumps(event, ensure_ascii=False, separators=(",", ":"))
-        await self._write(f"data: {text}\n\n".encode(), more=True)
+        await self._write(self._wire.part(event), more=True)
 
     async def end(self) -> None:
-        await self._write(b"data: [DONE]\n\n", more=False)
+        await self._write(self._wire.end(), more=False)
 
     async def fail(self, error: EngineError) -> None:
         """An error: as the answer if nothing was sent yet, else as the stream's last event."""
         problem = from_engine(error)
-        payload = json.dumps(problem.payload()).encode()
         if self._started:
-            await self._write(b"data: " + payload + b"\n\n", more=False)
+            await self._write(self._wire.failure(problem), more=False)
             return
-        headers = [(b"content-type", b"application/json")]
-        await self._start(problem.status, headers)
-        await self._write(payload, more=False)
+        response = problem.response()
+        await self._start(problem.status, response.raw_headers)
+        await self._write(bytes(response.body), more=False)
 
     async def _write(self, body: bytes, *, more: bool) -> None:
         if not self._started:
-            await self._start(200, _STREAM_HEADERS)
+            await self._start(200, [*_STREAM_HEADERS, *self._headers])
         await self._send({"type": "http.response.body", "body": body, "more_body": more})
 
     async def _start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:

@@ -11,11 +11,12 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 
+from clawrl.gateway.errors import ApiError
 from clawrl.gateway.next_state import next_state
 from clawrl.gateway.request import Ask
 from clawrl.gateway.resolving.session import Pending, Session
 from clawrl.gateway.resolving.sessions import Placement, Sessions
-from clawrl.records.nouns import Feedback, Interaction
+from clawrl.records.nouns import Feedback, Interaction, Score
 from clawrl.records.writer import RecordWriter
 from clawrl.serving.admission import Admission
 
@@ -81,6 +82,8 @@ class SessionTracker:
         self.sessions = sessions
         self.admission = admission
         self.counters = Counters()
+        self.running = 0
+        """Requests that are being answered."""
         self._writer = writer
         self._on_feedback = on_feedback
 
@@ -91,6 +94,7 @@ class SessionTracker:
         session = placement.session
         if placement.turn_type == "main" and not session.repeated(ask.trail.body):
             self._deliver(placement, ask)
+        self.running += 1
         return Arrival(placement, session.arrive())
 
     def close_idle(self) -> None:
@@ -139,11 +143,55 @@ class SessionTracker:
 
     def leave(self, arrival: Arrival, ask: Ask) -> None:
         """The request was answered to its end, or failed."""
+        self.running -= 1
         session = arrival.session
         if ask.marks.done and session.pending is not None:  # a side turn may end a session too
             self._discard(session.pending.interaction)
             session.pending = None
         self.sessions.leave(session, done=ask.marks.done)
+
+    def rate(
+        self,
+        user: str | None,
+        score: Score | None,
+        text: str,
+        *,
+        interaction_id: str | None,
+        session_id: str | None,
+    ) -> Feedback:
+        """Somebody says what he thinks of a reply, beside the conversation: its next state.
+
+        Args:
+            user: whose key was sent; other users' turns are not found.
+            score: the rating, which is the verdict; None: a judge reads the text.
+            text: what the reply should have been; may be empty where there is a score.
+            interaction_id: of the turn, or None.
+            session_id: of a session, whose newest turn is meant, where there is no interaction id.
+
+        Raises:
+            ApiError: 404, no turn of this user waits under this name: it is unknown, a side turn,
+                or has got its next state already.
+        """
+        session = self.sessions.waiting(user, interaction_id, session_id)
+        if session is None or session.pending is None:
+            raise ApiError(
+                404,
+                f"no turn waits for feedback under '{interaction_id or session_id}': it is "
+                "unknown, a side turn, or was answered already",
+                code="no_such_turn",
+            )
+        interaction, session.pending = session.pending.interaction, None
+        feedback = Feedback(
+            interaction_id=interaction.interaction_id,
+            session_id=interaction.session_id,
+            created=time.time(),
+            role="user",
+            content=text,
+            source="explicit",
+            score=score,
+        )
+        self._give(interaction, feedback)
+        return feedback
 
     def give_up(self, interaction_id: str) -> None:
         """A turn will never get a next state: its position is free."""
@@ -185,6 +233,9 @@ class SessionTracker:
             content=state.content,
             session_done=ask.marks.done,
         )
+        self._give(interaction, feedback)
+
+    def _give(self, interaction: Interaction, feedback: Feedback) -> None:
         self.counters.feedback += 1
         self._writer.put(feedback)
         self._on_feedback(interaction, feedback)

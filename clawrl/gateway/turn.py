@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from clawrl.errors import EngineError, RequestError
-from clawrl.gateway.capture import Capture, View
+from clawrl.gateway.capture import CallIds, Capture, View
 from clawrl.gateway.request import Ask
 from clawrl.gateway.tracker import SessionTracker, TurnPosition
 from clawrl.protocols import Engine
@@ -21,6 +21,7 @@ from clawrl.serving.admission import AdmissionClosed
 from clawrl.serving.policy import ServedPolicy
 
 Show = Callable[[dict[str, Any]], Awaitable[None]]
+OnEnd = Callable[[list[dict[str, Any]], dict[str, Any]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,7 @@ class Turn:
         self._started = time.perf_counter()
         self._first_token_s: float | None = None
         self._capture = Capture()
+        self._call_ids = CallIds()
         self._shown = False
         self._filed = False
         self._stands = False
@@ -55,6 +57,7 @@ class Turn:
         self._digest = ""
         self._arrival = services.tracker.arrive(ask)
         self._left = False
+        self._on_end: OnEnd | None = None
         self._view = View(
             interaction_id=self.interaction_id,
             model_name=services.model_name,
@@ -62,6 +65,20 @@ class Turn:
             ids=ask.wants_ids,
             usage=ask.wants_usage or not ask.stream,
         )
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What the client may want to know of its turn, beside the answer."""
+        headers = {
+            "x-clawrl-interaction-id": self.interaction_id,
+            "x-clawrl-turn": self._arrival.placement.turn_type,
+        }
+        reason = self._untrainable()
+        return {**headers, "x-clawrl-untrainable": reason} if reason else headers
+
+    def on_end(self, told: OnEnd) -> None:
+        """Have `told` called with the request's messages and the reply, once it is whole."""
+        self._on_end = told
 
     async def stream(self, show: Show) -> None:
         """Pass the reply on chunk by chunk; the last ones wait until the turn is recorded.
@@ -84,7 +101,9 @@ class Turn:
         """The whole reply, when the turn is recorded. Raises as `stream`."""
         with self._ending_early():
             await self._send_off()
-            completion = await self._services.engine.chat(self._ask.engine_body)
+            completion = self._call_ids.mint(
+                await self._services.engine.chat(self._ask.engine_body)
+            )
             self._capture.add_completion(completion)
             self._last_version = self._services.served.version
             await self._record_in_time()
@@ -97,7 +116,8 @@ class Turn:
         held: list[dict[str, Any]] = []
         chunks = self._services.engine.chat_stream(self._ask.engine_body)
         async with _closing(chunks):
-            async for chunk in chunks:
+            async for raw in chunks:
+                chunk = self._call_ids.mint(raw)
                 self._take(chunk)
                 visible = self._view.chunk(chunk)
                 if visible is None:
@@ -175,6 +195,8 @@ class Turn:
         tracker = self._services.tracker
         position = tracker.position(self._arrival, self._ask, stands=stands)
         record = self._record(position, self._untrainable() or problem)
+        if self._on_end is not None and self._capture.finish_reason is not None:
+            self._on_end(self._ask.messages, record.reply)
         if stands:
             tracker.answered(self._arrival, self._ask, record)
         return record
@@ -223,6 +245,7 @@ class Turn:
             user=ask.user,
             kind=placement.kind,
             placed_by=placement.placed_by,
+            route=ask.route,
         )
 
 

@@ -76,6 +76,7 @@ async def open_recording(
         config=config.gateway,
         model_name=policy.server.served_name,
         template_kwargs=config.model.template_kwargs,
+        temperature=config.sampling.temperature,
         on_feedback=on_feedback,
     )
     try:

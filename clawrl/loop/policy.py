@@ -15,6 +15,7 @@ from clawrl.engine.client import VllmEngine
 from clawrl.engine.keeper import EngineKeeper
 from clawrl.engine.server import EngineServer
 from clawrl.errors import ConfigError, WeightsError
+from clawrl.judge.rated import RatedJudge
 from clawrl.protocols import Judge
 from clawrl.records.folder import RunFolder
 from clawrl.records.versions import version_folder
@@ -171,7 +172,7 @@ async def open_judge(
             supplied["base_url"] = where
         judge = build(section, Judge, key="judge", trusted=trusted, **supplied)
         stack.push_async_callback(judge.aclose)
-        yield judge
+        yield RatedJudge(judge)
 
 
 async def _judge_server(

@@ -151,6 +151,7 @@ class Training:
             config=config.gateway,
             model_name=policy.server.served_name,
             template_kwargs=config.model.template_kwargs,
+            temperature=config.sampling.temperature,
             on_feedback=pipeline.submit,
             admission=self._admission,
         )

@@ -39,6 +39,7 @@ class Served:
             config=schema.Gateway(record_wait_ms=5000),
             model_name="policy",
             template_kwargs={},
+            temperature=0.7,
             on_feedback=lambda _interaction, feedback: self.heard.append(feedback),
         )
 
@@ -125,3 +126,42 @@ async def test_a_conversation_is_recorded_with_its_next_state(served: Served):
         )
         await client.close()
     assert [(f.interaction_id, f.content) for f in served.heard] == [(first.id, "Shorter, please.")]
+
+
+TOOLS = [
+    {
+        "type": "function",
+        "name": "ls",
+        "description": "Lists a folder.",
+        "parameters": {"type": "object", "properties": {"path": {"type": "string"}}},
+    }
+]
+
+
+async def test_the_responses_api_and_tools_keep_every_token(served: Served):
+    """As OpenAI's own client reads it, streamed and not; nothing names a session."""
+    async with GatewayServer(served.app, "127.0.0.1", 0) as gateway:
+        client = AsyncOpenAI(base_url=f"{gateway.base_url}/v1", api_key="none", max_retries=0)
+        first = await client.responses.create(
+            model="policy", input="What is 12 + 7?", max_output_tokens=12, tools=TOOLS
+        )
+        history = [
+            {"role": "user", "content": "What is 12 + 7?"},
+            *(item.model_dump(exclude_none=True) for item in first.output),
+            {"role": "user", "content": "Shorter, please."},
+        ]
+        stream = await client.responses.create(
+            model="policy", input=history, max_output_tokens=12, stream=True, tools=TOOLS
+        )
+        told = [event async for event in stream]
+        await client.close()
+    assert told[-1].type in ("response.completed", "response.incomplete")
+    assert told[-1].response.output_text == "".join(
+        event.delta for event in told if event.type == "response.output_text.delta"
+    )
+    one, two = await served.interactions()
+    assert one.session_id == two.session_id
+    assert [feedback.content for feedback in served.heard] == ["Shorter, please."]
+    for turn in (one, two):
+        assert (turn.route, turn.untrainable) == ("responses", None)
+        assert len(turn.reply_ids or []) == len(turn.behaviour_logp or []) == 12

@@ -33,6 +33,7 @@ class Gateway:
             config=schema.Gateway(record_wait_ms=5000),
             model_name="policy",
             template_kwargs={},
+            temperature=0.7,
             on_feedback=self._on_feedback,
             admission=self.admission,
         )

@@ -36,6 +36,7 @@ def client(writer: RecordWriter, engine: StubEngine | None = None, **config: Any
         config=schema.Gateway(record_wait_ms=5000, **config),
         model_name="policy",
         template_kwargs={},
+        temperature=0.7,
         on_feedback=lambda interaction, feedback: None,
     )
     return TestClient(app, base_url="http://127.0.0.1:8000")

@@ -37,6 +37,7 @@ class Running:
             config=schema.Gateway(api_key="secret", record_wait_ms=5000),
             model_name="policy",
             template_kwargs={},
+            temperature=0.7,
             on_feedback=lambda interaction, feedback: self.feedback.append(feedback),
         )
         self.server = GatewayServer(self.app, "127.0.0.1", 0)

@@ -91,6 +91,24 @@ class Sessions:
         problem = found.problem if turn_type == "main" else None
         return Placement(session, turn_type, kind, found.placed_by, problem)
 
+    def waiting(
+        self, user: str | None, interaction_id: str | None, session_id: str | None
+    ) -> Session | None:
+        """The user's session of this name, or with this turn pending; None: there is none."""
+        mine = (one for one in self._sessions.values() if one.user == user)
+        if interaction_id is None:
+            names = (session_id, f"{user}:{session_id}")
+            return next((one for one in mine if one.session_id in names), None)
+        return next(
+            (
+                one
+                for one in mine
+                if one.pending is not None
+                and one.pending.interaction.interaction_id == interaction_id
+            ),
+            None,
+        )
+
     def forget_idle(self) -> list[Pending]:
         """Drop sessions that were idle for too long, or are too many.
 

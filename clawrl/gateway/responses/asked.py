@@ -83,7 +83,8 @@ def _messages(body: Mapping[str, Any], before: Sequence[Json]) -> list[Json]:
         messages.append({"role": "system", "content": body["instructions"]})
     ruled = bool(messages)
     messages.extend(one for one in before if not ruled or one.get("role") != "system")
-    for index, item in enumerate(asked):
+    items: list[Any] = asked
+    for index, item in enumerate(items):
         if not isinstance(item, dict):
             raise ApiError(400, f"input.{index} must be an object", param=f"input.{index}")
         _add_item(messages, item)
