@@ -25,6 +25,8 @@ class SandboxSpec:
     """Path inside, and the host's file or directory that is shown there, read-only."""
     fresh: Mapping[str, Path] = field(default_factory=_nothing)
     """Path inside, and the host's directory that is copied there: writable, and new each time."""
+    writable: tuple[str, ...] = ()
+    """Paths inside of further directories that are made, empty, and can be written."""
     hidden: tuple[Path, ...] = ()
     """Directories of the host that must not be seen, even below one that is shown."""
     variables: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
@@ -34,7 +36,7 @@ class SandboxSpec:
     memory_mib: int = 512
     """Of one process, and, where a memory cgroup can be made, of all and their files together."""
     disk_mib: int = 64
-    """For each of the home, the workdir and /tmp. They are kept in memory."""
+    """For each of the directories that can be written. They are kept in memory."""
     file_mib: int = 64
     """Of the largest file."""
     open_files: int = 256
@@ -51,7 +53,7 @@ class SandboxSpec:
     @property
     def scratch(self) -> tuple[str, ...]:
         """The directories that can be written, each with its own limit of `disk_mib`."""
-        return tuple(dict.fromkeys((HOME, "/tmp", self.workdir, *self.fresh)))
+        return tuple(dict.fromkeys((HOME, "/tmp", self.workdir, *self.writable, *self.fresh)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,3 @@
+#!/bin/bash
+set -e
+printf 'bread\neggs\n' > shopping.txt

@@ -1,0 +1,2 @@
+#!/bin/bash
+find var -type f -name '*.log' ! -name keep.log -delete

@@ -1,0 +1,3 @@
+#!/bin/bash
+set -e
+printf 'one\ntwo\nthree\n' > a.txt

@@ -1,0 +1,2 @@
+#!/bin/bash
+wc -l < poem.txt > count.txt

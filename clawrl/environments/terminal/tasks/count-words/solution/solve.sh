@@ -1,0 +1,2 @@
+#!/bin/bash
+tr 'A-Z' 'a-z' < story.txt | grep -oE '[a-z]+' | sort -u | wc -l > words.txt

@@ -1,0 +1,2 @@
+#!/bin/bash
+base64 -d message.b64 > message.txt

@@ -1,0 +1,3 @@
+#!/bin/bash
+set -e
+printf 'tom\nana\ntom\nzed\nana\nbo\ntom\n' > visits.txt

@@ -1,0 +1,2 @@
+#!/bin/bash
+awk '!seen[$0]++' visits.txt > unique.txt

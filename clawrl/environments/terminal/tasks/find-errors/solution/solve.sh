@@ -1,0 +1,2 @@
+#!/bin/bash
+grep ERROR app.log > errors.txt

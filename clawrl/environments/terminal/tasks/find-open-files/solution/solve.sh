@@ -1,0 +1,2 @@
+#!/bin/bash
+find shared -type f -perm -o+w | sort > open.txt

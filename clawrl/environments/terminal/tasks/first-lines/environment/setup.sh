@@ -1,0 +1,3 @@
+#!/bin/bash
+set -e
+seq 101 120 > data.txt

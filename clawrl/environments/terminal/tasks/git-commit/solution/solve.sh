@@ -1,0 +1,4 @@
+#!/bin/bash
+cd repo
+git add readme.md
+git commit -qm 'Add readme'

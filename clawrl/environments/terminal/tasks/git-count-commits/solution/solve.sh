@@ -1,0 +1,2 @@
+#!/bin/bash
+git -C repo log --format=%an | grep -cx Ann > ann.txt

@@ -1,0 +1,5 @@
+#!/bin/bash
+set -e
+cat > config.json <<'END'
+{"debug": true, "server": {"debug": true, "host": "localhost"}, "tags": ["a", "b"]}
+END

@@ -1,0 +1,4 @@
+#!/bin/bash
+set -e
+mkdir fruits
+touch fruits/apple fruits/cherry fruits/banana

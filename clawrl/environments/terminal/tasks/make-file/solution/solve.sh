@@ -1,0 +1,2 @@
+#!/bin/bash
+touch notes.txt

@@ -1,0 +1,4 @@
+#!/bin/bash
+set -e
+mkdir pictures
+echo image > photo.jpg

@@ -1,0 +1,2 @@
+#!/bin/bash
+mv photo.jpg pictures/

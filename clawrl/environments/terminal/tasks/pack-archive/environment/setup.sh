@@ -1,0 +1,5 @@
+#!/bin/bash
+set -e
+mkdir docs
+echo a > docs/a.md
+echo b > docs/b.md

@@ -1,0 +1,4 @@
+#!/bin/bash
+set -e
+echo old > junk.txt
+echo important > keep.txt

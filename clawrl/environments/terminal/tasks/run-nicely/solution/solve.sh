@@ -1,0 +1,2 @@
+#!/bin/bash
+nice -n 10 ./job.sh

@@ -1,0 +1,2 @@
+#!/bin/bash
+MODE=fast ./show.sh > mode.txt

@@ -1,0 +1,2 @@
+#!/bin/bash
+./check.sh; echo $? > code.txt

@@ -1,0 +1,3 @@
+#!/bin/bash
+set -e
+printf 'mia\nben\nzoe\nanna\ntom\n' > names.txt

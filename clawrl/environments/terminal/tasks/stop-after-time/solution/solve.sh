@@ -1,0 +1,2 @@
+#!/bin/bash
+timeout 1 ./endless.sh > lines.txt

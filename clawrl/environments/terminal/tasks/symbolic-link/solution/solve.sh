@@ -1,0 +1,2 @@
+#!/bin/bash
+ln -s release-2 current

@@ -1,0 +1,3 @@
+#!/bin/bash
+mkdir out
+tar xzf bundle.tar.gz -C out

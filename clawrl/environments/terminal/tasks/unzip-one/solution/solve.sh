@@ -1,0 +1,2 @@
+#!/bin/bash
+unzip -p backup.zip notes/today.txt > today.txt
