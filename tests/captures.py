@@ -113,7 +113,8 @@ def replay(captured: list[Row]) -> Iterator[Placed]:
         session.turns += 1
         sessions.learn(session, trail, row.reply)
         if placement.turn_type == "main":
-            session.answered(Pending.of(_interaction(number, row, messages), trail), arrival)
+            record = _interaction(number, row, messages)
+            session.answered(Pending.of(record, trail, row.reply), arrival)
         sessions.leave(session, done=False)
         yield Placed(row, placement, answers, state)
 

@@ -225,16 +225,52 @@ def evaluate(
 @app.command()
 def serve(
     overrides: Overrides = None,
+    no_train: Annotated[
+        bool, typer.Option("--no-train", help="Record only, also where the recipe learns.")
+    ] = False,
     cfg: Cfg = False,
     config_dir: ConfigDir = None,
 ) -> None:
     """Serve the model behind an OpenAI-compatible gateway that records every turn.
 
-    Example: clawrl serve gateway.port=8080
+    With recipe=personal it learns from what comes back. Served again under the same run=NAME, it
+    goes on where it was.
+
+    Examples:
+      clawrl serve gateway.port=8080
+
+      clawrl serve recipe=personal
+
+      clawrl serve recipe=personal learner.when=hours(22-7)
     """
     from clawrl.cli import run
 
-    run.serve(overrides or [], cfg=cfg, config_dir=config_dir)
+    run.serve(overrides or [], train=not no_train, cfg=cfg, config_dir=config_dir)
+
+
+@app.command()
+def connect(
+    client: Annotated[str, typer.Argument(metavar="CLIENT", help="openclaw, codex or opencode.")],
+    url: Annotated[
+        str, typer.Option("--url", help="The gateway's address, with /v1.")
+    ] = "http://127.0.0.1:8080/v1",
+    model: Annotated[str, typer.Option("--model", help="The model's name there.")] = "policy",
+    key: Annotated[str, typer.Option("--key", help="Your API key, if it asks for one.")] = "none",
+    context: Annotated[int, typer.Option("--context", help="Its context in tokens.")] = 8192,
+    yes: Annotated[bool, typer.Option("--yes", help="Write without asking.")] = False,
+    show: Annotated[
+        bool, typer.Option("--show", help="Print what belongs there; no more.")
+    ] = False,
+) -> None:
+    """Point an installed agent at the gateway: shows the change, asks, keeps a backup.
+
+    Example: clawrl connect opencode
+    """
+    from clawrl.cli import connecting
+    from clawrl.connect.clients import Endpoint
+
+    to = Endpoint(url, model, key, context_tokens=context, max_tokens=min(4096, context // 4))
+    connecting.connect(client, to, yes=yes, show=show)
 
 
 @app.command()

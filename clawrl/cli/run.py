@@ -17,7 +17,7 @@ from clawrl.config import compose as composing
 from clawrl.config.schema import Config
 from clawrl.errors import ClawRLError, ConfigError, UserError, first_error
 from clawrl.loop.display import Display, StatusLine
-from clawrl.loop.run_folder import create_run, folder_of, store_config
+from clawrl.loop.run_folder import create_run, folder_of, go_on, held, store_config
 from clawrl.records.folder import RunFolder
 
 
@@ -147,19 +147,51 @@ def judge(
     out.print(short(results[0].root), soft_wrap=True)
 
 
-def serve(overrides: list[str], *, cfg: bool, config_dir: Path | None) -> None:
+def serve(overrides: list[str], *, train: bool, cfg: bool, config_dir: Path | None) -> None:
     """`clawrl serve`."""
     config = compose(overrides, config_dir)
+    if not train:
+        config = config.model_copy(update={"loop": config.loop.model_copy(update={"live": False})})
     if cfg:
         print(composing.dump(config), end="")
         return
-    from clawrl.loop.serving import Serving
-
     folder = folder_of(config, prefix="serve-")
-    create_run(config, folder)
-    with StatusLine(err) as display:
-        serving = Serving(config, folder, display)
-        run_until_signal(serving.run(), serving.request_stop)
+    with held(folder):
+        go_on(config, folder)
+        if config.loop.live:
+            _live(config, folder)
+        else:
+            from clawrl.loop.serving import Serving
+
+            with StatusLine(err) as display:
+                serving = Serving(config, folder, display, _hints(config))
+                run_until_signal(serving.run(), serving.request_stop)
+
+
+def _live(config: Config, folder: RunFolder) -> None:
+    from clawrl.cli.logs import log_to
+    from clawrl.loop.living import Living
+    from clawrl.loop.state import RunState
+
+    log_to(folder.logs / "supervisor.log")
+    state = RunState(
+        name=config.recipe,
+        folder=short(folder.root),
+        target=None,
+        batch_samples=config.learner.batch_samples,
+    )
+    with Display(state, err) as display:
+        living = Living(config, folder, display, _hints(config))
+        run_until_signal(living.run(), living.request_stop)
+    again = f"clawrl serve recipe={config.recipe} run={folder.root.name}"
+    err.print(f"everything is saved. Go on with: [bold]{escape(again)}[/]", soft_wrap=True)
+
+
+def _hints(config: Config) -> Callable[[str, str], list[str]]:
+    from clawrl.cli.connecting import how_to_connect
+
+    has_key = bool(config.gateway.keys or config.gateway.api_key)
+    return lambda base_url, model: how_to_connect(base_url, model, key=has_key)
 
 
 def prepare(name: str) -> None:

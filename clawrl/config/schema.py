@@ -6,6 +6,7 @@ with a `_target_` names the class that is built from its other keys.
 
 from __future__ import annotations
 
+import ipaddress
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -121,17 +122,40 @@ class Gateway(Section):
     """`as_asked`: a request whose sampling the learner cannot repeat is served and not trained on;
     `override`: it is drawn over the whole vocabulary, and at the run's temperature if it
     wants 0."""
+    redact: bool = True
+    """Blank personal data of live users before anything is recorded."""
     max_requests: int = Field(default=512, ge=1)
     """Requests that are answered at one time; more are told to come again (429)."""
 
     @model_validator(mode="after")
     def _keys_tell_users_apart(self) -> Gateway:
-        given = [*self.keys.values(), *([] if self.api_key is None else [self.api_key])]
+        given = given_keys(self)
         if not all(self.keys) or not all(key.strip() for key in self.keys.values()):
             raise ValueError("keys: a name or a key is empty")
         if len(set(given)) < len(given):
             raise ValueError("keys: two users have the same key")
         return self
+
+    @model_validator(mode="after")
+    def _open_doors_have_keys(self) -> Gateway:
+        if not given_keys(self) and not is_loopback(self.host):
+            raise ValueError(
+                f"host: {self.host} can be reached by others: set gateway.api_key or gateway.keys"
+            )
+        return self
+
+
+def given_keys(gateway: Gateway) -> list[str]:
+    """All keys that let somebody in."""
+    return [*gateway.keys.values(), *([] if gateway.api_key is None else [gateway.api_key])]
+
+
+def is_loopback(host: str) -> bool:
+    """Whether nobody but this machine reaches a host of this name."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 class Sampling(Section):
@@ -210,6 +234,14 @@ class Learner(Section):
     max_grad_norm: float = Field(default=1.0, gt=0)
     batch_samples: int = Field(default=16, ge=1)
     """Accepted samples in one update, over all ranks."""
+    when: str = Field(
+        default="always", pattern=r"^(always|idle|hours\((1?\d|2[0-3])-(1?\d|2[0-4])\))$"
+    )
+    """`always`; `idle`: while nobody asks; `hours(22-7)`: at night."""
+    idle_s: float = Field(default=120, gt=0)
+    """After so many seconds without a request nobody is there."""
+    idle_batch_samples: int | None = Field(default=None, ge=1)
+    """Samples that make a batch while nobody is there; None: as many as always."""
     steps_per_batch: int = Field(default=1, ge=1)
     """Optimiser steps on one batch."""
     micro_batch_tokens: int = Field(default=2048, ge=1)
@@ -239,8 +271,12 @@ class Loop(Section):
     updates: int = Field(default=8, ge=1)
     max_staleness: int = Field(default=1, ge=0)
     """Versions by which a sample may be behind; 0: sampling and learning take turns."""
+    max_staleness_live: int = Field(default=8, ge=0)
+    """The same for the turns of live users, who are never held back."""
     concurrent_sessions: int = Field(default=24, ge=1)
     """More than a batch holds, so that each batch mixes first and later turns."""
+    live: bool = False
+    """`clawrl serve` judges and learns too, and not only records."""
     judge_calls: int = Field(default=32, ge=1)
     """Verdicts in the making at one time."""
 

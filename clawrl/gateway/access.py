@@ -8,9 +8,7 @@ without asking first it cannot send `application/json`.
 from __future__ import annotations
 
 import hmac
-import ipaddress
 import json
-import socket
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -30,8 +28,7 @@ class AccessCheck:
             keys.append((None, config.api_key))
         self._keys = keys
         self._body_limit = int(config.max_body_mib * 2**20)
-        self._loopback_only = _is_loopback(config.host)
-        self._own_names = {config.host.lower(), socket.gethostname().lower()}
+        self._loopback_only = schema.is_loopback(config.host)
 
     def check_origin(self, headers: Headers) -> None:
         """The request was sent to this host by its name, and by no page of another one (403)."""
@@ -83,13 +80,9 @@ class AccessCheck:
         return _object(bytes(raw))
 
     def _known(self, name: str) -> bool:
-        if _is_loopback(name):
-            return True
-        if self._loopback_only:
-            return False
-        # A page can rebind its own name to this machine, but not an address or the machine's name,
-        # and it does not know the key.
-        return bool(self._keys) or name in self._own_names or _is_address(name)
+        # A page can rebind its own name to this machine. Where others may come under any name, it
+        # does not know the key that they must have.
+        return schema.is_loopback(name) or not self._loopback_only
 
 
 def _object(raw: bytes) -> dict[str, Any]:
@@ -113,15 +106,3 @@ def _hostname(host: str) -> str:
         return (urlsplit(f"//{host}").hostname or "").lower()
     except ValueError:
         return ""
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True
-
-
-def _is_loopback(name: str) -> bool:
-    return name == "localhost" or (_is_address(name) and ipaddress.ip_address(name).is_loopback)

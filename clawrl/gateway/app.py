@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from starlette.applications import Starlette
@@ -17,6 +17,7 @@ from clawrl.config import schema
 from clawrl.gateway.access import AccessCheck
 from clawrl.gateway.errors import ApiError
 from clawrl.gateway.feedback import read_feedback
+from clawrl.gateway.redaction import Redactor
 from clawrl.gateway.request import read_ask
 from clawrl.gateway.resolving.rules import Rules, load_rules
 from clawrl.gateway.resolving.sessions import Sessions
@@ -45,6 +46,7 @@ def create_app(
     temperature: float,
     on_feedback: Callable[[Interaction, Feedback], None],
     admission: Admission | None = None,
+    earlier: Iterable[tuple[Interaction, bool]] = (),
 ) -> Starlette:
     """Build the gateway.
 
@@ -58,13 +60,20 @@ def create_app(
         temperature: of replies whose own one is overridden.
         on_feedback: called in the event loop, once for each main turn that got its next state. It
             must return at once and not raise.
+        earlier: turns of an earlier life of this gateway, in order, each with whether it can still
+            get its next state: their sessions go on.
         admission: where turns that clawrl drives wait for room; live users never do.
 
     Returns:
-        The application. `app.state.counters` are its Counters, `app.state.sessions` its Sessions.
+        The application. `app.state.counters` are its Counters, `app.state.sessions` its Sessions,
+        `app.state.tracker` its SessionTracker.
     """
     sessions = Sessions(config.session_idle_s, config.max_sessions)
-    tracker = SessionTracker(sessions, writer, on_feedback, admission)
+    redactor = Redactor() if config.redact else None
+    tracker = SessionTracker(sessions, writer, on_feedback, admission, redactor)
+    rules = load_rules(config.rules)
+    for interaction, waits in earlier:
+        tracker.restore(interaction, rules, waits=waits)
     services = Services(
         engine=engine,
         served=served,
@@ -72,12 +81,13 @@ def create_app(
         tracker=tracker,
         model_name=model_name,
         record_wait_s=config.record_wait_ms / 1000,
+        redactor=redactor,
     )
     endpoints = _Endpoints(
         services,
         AccessCheck(config),
         template_kwargs,
-        load_rules(config.rules),
+        rules,
         max_requests=config.max_requests,
         override=temperature if config.sampling == "override" else None,
     )
@@ -97,6 +107,7 @@ def create_app(
     )
     app.state.counters = tracker.counters
     app.state.sessions = tracker.sessions
+    app.state.tracker = tracker
     return app
 
 

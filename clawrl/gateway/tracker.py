@@ -10,12 +10,17 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from clawrl.gateway.errors import ApiError
 from clawrl.gateway.next_state import next_state
+from clawrl.gateway.redaction import Redactor
 from clawrl.gateway.request import Ask
+from clawrl.gateway.resolving.normal import normalised
+from clawrl.gateway.resolving.rules import Rules
 from clawrl.gateway.resolving.session import Pending, Session
 from clawrl.gateway.resolving.sessions import Placement, Sessions
+from clawrl.gateway.resolving.trail import trail_of
 from clawrl.records.nouns import Feedback, Interaction, Score
 from clawrl.records.writer import RecordWriter
 from clawrl.serving.admission import Admission
@@ -78,12 +83,16 @@ class SessionTracker:
         writer: RecordWriter,
         on_feedback: Callable[[Interaction, Feedback], None],
         admission: Admission | None,
+        redactor: Redactor | None = None,
     ) -> None:
         self.sessions = sessions
         self.admission = admission
+        self._redactor = redactor
         self.counters = Counters()
         self.running = 0
         """Requests that are being answered."""
+        self.asked = 0
+        """Requests so far."""
         self._writer = writer
         self._on_feedback = on_feedback
 
@@ -95,7 +104,14 @@ class SessionTracker:
         if placement.turn_type == "main" and not session.repeated(ask.trail.body):
             self._deliver(placement, ask)
         self.running += 1
+        self.asked += 1
         return Arrival(placement, session.arrive())
+
+    def restore(self, interaction: Interaction, rules: Rules, *, waits: bool) -> None:
+        """Take in a turn of an earlier life of the gateway, in the order of the records."""
+        said = normalised(interaction.messages, rules)
+        trail = trail_of(said, interaction.user, rules)
+        self.sessions.restore(interaction, trail, waits=waits)
 
     def close_idle(self) -> None:
         """Sessions that nobody uses are forgotten, and their pending turns released."""
@@ -121,14 +137,19 @@ class SessionTracker:
         session.turns += stands
         return TurnPosition(turn, None)
 
-    def answered(self, arrival: Arrival, ask: Ask, interaction: Interaction) -> None:
-        """A reply was shown to the client; that of a main turn waits for its next state."""
+    def answered(
+        self, arrival: Arrival, ask: Ask, interaction: Interaction, reply: dict[str, Any]
+    ) -> None:
+        """A reply was shown to the client; that of a main turn waits for its next state.
+
+        `interaction` is the record, in which `reply` may be redacted.
+        """
         session = arrival.session
-        self.sessions.learn(session, ask.trail, interaction.reply)
+        self.sessions.learn(session, ask.trail, reply)
         if not arrival.main or ask.marks.done:
             return
         before = session.pending
-        if not session.answered(Pending.of(interaction, ask.trail), arrival.number):
+        if not session.answered(Pending.of(interaction, ask.trail, reply), arrival.number):
             self._discard(interaction)
         elif before is not None and before.interaction.interaction_id == interaction.replaces:
             self.give_up(before.interaction.interaction_id)
@@ -237,5 +258,8 @@ class SessionTracker:
 
     def _give(self, interaction: Interaction, feedback: Feedback) -> None:
         self.counters.feedback += 1
+        if self._redactor is not None and interaction.live:
+            content = self._redactor.redact(feedback.content).value
+            feedback = feedback.model_copy(update={"content": content})
         self._writer.put(feedback)
         self._on_feedback(interaction, feedback)

@@ -12,6 +12,7 @@ from typing import Any
 
 from clawrl.errors import EngineError, RequestError
 from clawrl.gateway.capture import CallIds, Capture, View
+from clawrl.gateway.redaction import Redactor
 from clawrl.gateway.request import Ask
 from clawrl.gateway.tracker import SessionTracker, TurnPosition
 from clawrl.protocols import Engine
@@ -21,6 +22,7 @@ from clawrl.serving.admission import AdmissionClosed
 from clawrl.serving.policy import ServedPolicy
 
 Show = Callable[[dict[str, Any]], Awaitable[None]]
+Exchange = tuple[list[dict[str, Any]], dict[str, Any], list[str]]
 OnEnd = Callable[[list[dict[str, Any]], dict[str, Any]], None]
 
 
@@ -34,6 +36,8 @@ class Services:
     tracker: SessionTracker
     model_name: str
     record_wait_s: float
+    redactor: Redactor | None
+    """For live users' turns; None: everything is recorded as it is."""
 
 
 class Turn:
@@ -58,6 +62,7 @@ class Turn:
         self._arrival = services.tracker.arrive(ask)
         self._left = False
         self._on_end: OnEnd | None = None
+        self._redacted: Exchange | None = None
         self._view = View(
             interaction_id=self.interaction_id,
             model_name=services.model_name,
@@ -153,6 +158,7 @@ class Turn:
     async def _record_in_time(self) -> None:
         """Write the record; if that takes too long the turn is served all the same, not trained."""
         services = self._services
+        await asyncio.to_thread(self._redact)
         record = self._file(self._capture.problem(), stands=True)
         late = record.model_copy(update={"untrainable": record.untrainable or "not_recorded"})
         if not await services.writer.written(record, services.record_wait_s, late=late):
@@ -196,10 +202,22 @@ class Turn:
         position = tracker.position(self._arrival, self._ask, stands=stands)
         record = self._record(position, self._untrainable() or problem)
         if self._on_end is not None and self._capture.finish_reason is not None:
-            self._on_end(self._ask.messages, record.reply)
+            self._on_end(self._ask.messages, self._capture.reply)
         if stands:
-            tracker.answered(self._arrival, self._ask, record)
+            tracker.answered(self._arrival, self._ask, record, self._capture.reply)
         return record
+
+    def _redact(self) -> Exchange:
+        """Messages and reply as they may be recorded, and the kinds of what was blanked."""
+        if self._redacted is None:
+            messages, reply, kinds = self._ask.messages, self._capture.reply, list[str]()
+            if self._services.redactor is not None and not self._ask.driven:
+                asked = self._services.redactor.redact(messages)
+                told = self._services.redactor.redact(reply)
+                messages, reply = asked.value, told.value
+                kinds = sorted({*asked.kinds, *told.kinds})
+            self._redacted = (messages, reply, kinds)
+        return self._redacted
 
     def _untrainable(self) -> str | None:
         """Why the reply can never be a sample, as far as is known before there is one."""
@@ -217,20 +235,22 @@ class Turn:
 
     def _record(self, position: TurnPosition, untrainable: str | None) -> Interaction:
         capture, ask, placement = self._capture, self._ask, self._arrival.placement
+        messages, reply, redacted = self._redact()
+        exact = not redacted  # ids spell out what the words no longer say
         return Interaction(
             interaction_id=self.interaction_id,
             session_id=placement.session.session_id,
             turn=position.turn,
             turn_type=placement.turn_type,
             created=self._created,
-            messages=ask.messages,
+            messages=messages,
             tools=ask.tools,
             template_kwargs=ask.template_kwargs,
             sampling=ask.sampling,
-            reply=capture.reply,
-            prompt_ids=capture.prompt_ids or None,
-            reply_ids=capture.reply_ids or None,
-            behaviour_logp=capture.logp or None,
+            reply=reply,
+            prompt_ids=(capture.prompt_ids or None) if exact else None,
+            reply_ids=(capture.reply_ids or None) if exact else None,
+            behaviour_logp=(capture.logp or None) if exact else None,
             finish_reason=capture.finish_reason,
             weights=Weights(
                 version_first=self._first_version or 0,
@@ -240,12 +260,14 @@ class Turn:
             usage=capture.usage or Usage(),
             first_token_s=self._first_token_s,
             latency_s=time.perf_counter() - self._started,
-            untrainable=untrainable,
+            untrainable=untrainable or (None if exact else "redacted"),
+            redacted=redacted,
             replaces=position.replaces,
             user=ask.user,
             kind=placement.kind,
             placed_by=placement.placed_by,
             route=ask.route,
+            live=not ask.driven,
         )
 
 

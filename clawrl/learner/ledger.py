@@ -10,6 +10,7 @@ from enum import Enum
 from clawrl.config import schema
 from clawrl.learner.pool import Batch, SamplePool
 from clawrl.learner.recovery import recover
+from clawrl.learner.schedule import Schedule
 from clawrl.records.folder import RunFolder
 from clawrl.records.jsonl import JsonlFile
 from clawrl.records.nouns import Update
@@ -53,8 +54,9 @@ class LedgerKeeper:
             LearnerError: checkpoint and ledger do not fit together.
             RecordError: a line of the ledger is not one.
         """
-        self._batch_samples = config.learner.batch_samples
+        self._schedule = Schedule(config.learner, folder.activity)
         self._max_staleness = config.loop.max_staleness if bound_staleness else None
+        self._max_staleness_live = config.loop.max_staleness_live if bound_staleness else None
         self._ledger = JsonlFile(folder.ledger, durable=True)
         recovery = recover(folder.ledger_lines(), checkpoint)
         for line in recovery.append:
@@ -80,15 +82,24 @@ class LedgerKeeper:
                 return self._pool.take_again(self._again.pop(0))
             if self._replaying:
                 return NoBatch.AT_ALL
-            batch = self._pool.take(
-                self._batch_samples, version=version, max_staleness=self._max_staleness
-            )
+            batch = self._take(version)
             if batch is not None:
                 return batch
             if time.monotonic() > deadline:
                 return NoBatch.NOW
             time.sleep(POLL_S)
         return NoBatch.AT_ALL
+
+    def _take(self, version: int) -> Batch | None:
+        count = self._schedule.batch_samples()
+        if count is None:
+            return None
+        return self._pool.take(
+            count,
+            version=version,
+            max_staleness=self._max_staleness,
+            max_staleness_live=self._max_staleness_live,
+        )
 
     def announce(self, update: Update) -> None:
         """Append the line that makes an update known. It is on the disk when this returns."""

@@ -47,19 +47,27 @@ class SamplePool:
                 self._seen.add(sample.interaction_id)
                 self._waiting[sample.interaction_id] = sample
 
-    def take(self, count: int, *, version: int, max_staleness: int | None) -> Batch | None:
+    def take(
+        self,
+        count: int,
+        *,
+        version: int,
+        max_staleness: int | None,
+        max_staleness_live: int | None,
+    ) -> Batch | None:
         """The oldest `count` samples, or None while there are too few.
 
         Args:
             count: samples of one batch.
             version: that of the learner's weights.
             max_staleness: older samples are passed over for good; None: any age will do.
+            max_staleness_live: the same for turns of live users.
         """
-        if max_staleness is not None:
-            for name, sample in list(self._waiting.items()):
-                if (age := staleness(sample, version)) > max_staleness:
-                    self._stale[name] = age
-                    del self._waiting[name]
+        for name, sample in list(self._waiting.items()):
+            limit = max_staleness_live if sample.live else max_staleness
+            if limit is not None and (age := staleness(sample, version)) > limit:
+                self._stale[name] = age
+                del self._waiting[name]
         if len(self._waiting) < count:
             return None
         chosen = list(self._waiting)[:count]

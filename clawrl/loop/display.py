@@ -82,9 +82,12 @@ def picture(state: RunState) -> RenderableType:
     bar.add_column(no_wrap=True)
     bar.add_column(ratio=1)
     bar.add_column(no_wrap=True, justify="right")
+    done, of = state.version, state.target
+    if of is None:  # no end: what fills is the next batch
+        done, of = max(0, min(state.unused, state.batch_samples)), state.batch_samples
     bar.add_row(
-        f"update {state.version}/{state.target}",
-        ProgressBar(total=state.target, completed=state.version),
+        f"version {state.version}" if state.target is None else f"update {state.version}/{of}",
+        ProgressBar(total=of, completed=done),
         f"{int(state.elapsed_s) // 60}:{int(state.elapsed_s) % 60:02d}",
     )
     figures = Table.grid(expand=True, padding=(0, 2))

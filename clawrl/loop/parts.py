@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -78,6 +79,7 @@ async def open_recording(
         template_kwargs=config.model.template_kwargs,
         temperature=config.sampling.temperature,
         on_feedback=on_feedback,
+        earlier=await asyncio.to_thread(earlier_turns, folder, config.gateway.session_idle_s),
     )
     try:
         async with GatewayServer(app, config.gateway.host, config.gateway.port) as gateway:
@@ -86,6 +88,25 @@ async def open_recording(
         await asyncio.to_thread(writer.close)
     if writer.failure is not None:
         raise disk_error(writer.failure, then=then)
+
+
+def earlier_turns(folder: RunFolder, idle_s: float) -> list[tuple[Interaction, bool]]:
+    """The recorded turns whose sessions may go on, with whether each still waits.
+
+    Args:
+        folder: of a run that is served again.
+        idle_s: older turns are left out.
+
+    Raises:
+        RecordError: a line is no record.
+    """
+    answered = {feedback.interaction_id for feedback in folder.feedback.read()}
+    since = time.time() - idle_s
+    return [
+        (turn, turn.turn_type == "main" and turn.interaction_id not in answered)
+        for turn in folder.interactions.read()
+        if turn.created >= since and turn.untrainable != "session_done"
+    ]
 
 
 async def watch_writer(writer: RecordWriter, *, then: str = RESUME) -> None:

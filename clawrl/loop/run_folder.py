@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 from clawrl.config import compose as composing
@@ -35,6 +38,47 @@ def create_run(config: Config, folder: RunFolder) -> None:
         store_config(config.model_copy(update={"run": folder.root.name}), folder)
     except OSError as error:
         raise UserError(f"{folder.root}: cannot make the run folder: {error.strerror}") from None
+
+
+def go_on(config: Config, folder: RunFolder) -> None:
+    """Make a run folder, or go on with the one that is there.
+
+    Raises:
+        UserError: it cannot be made, or it holds a run of another model.
+    """
+    if not folder.config.exists():
+        create_run(config, folder)
+        return
+    before = composing.load(folder.config, [])
+    if before.model.name != config.model.name:
+        raise UserError(
+            f"{folder.root}: this run is of {before.model.name}, not {config.model.name}; choose "
+            "another run=NAME"
+        )
+    store_config(config.model_copy(update={"run": folder.root.name}), folder)
+
+
+@contextmanager
+def held(folder: RunFolder) -> Generator[None]:
+    """Keep a run to this process; the lock ends with it, however it ends.
+
+    Raises:
+        UserError: another process has it, or the folder cannot be made.
+    """
+    try:
+        folder.root.mkdir(parents=True, exist_ok=True)
+        lock = (folder.root / "lock").open("w")
+    except OSError as error:
+        raise UserError(f"{folder.root}: cannot make the run folder: {error.strerror}") from None
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise UserError(
+                f"{folder.root}: another clawrl serves this run; stop it, or choose another "
+                "run=NAME"
+            ) from None
+        yield
 
 
 def store_config(config: Config, folder: RunFolder) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from clawrl.config.schema import Config
 from clawrl.loop.display import StatusLine
@@ -15,8 +16,16 @@ from clawrl.records.nouns import Feedback, Interaction
 class Serving:
     """Serves until it is asked to stop."""
 
-    def __init__(self, config: Config, folder: RunFolder, display: StatusLine) -> None:
+    def __init__(
+        self,
+        config: Config,
+        folder: RunFolder,
+        display: StatusLine,
+        hints: Callable[[str, str], list[str]],
+    ) -> None:
+        """Nothing is started yet; `hints` are lines for people, by base URL and model name."""
         self._config = config
+        self._hints = hints
         self._folder = folder
         self._display = display
         self._stop = asyncio.Event()
@@ -38,7 +47,8 @@ class Serving:
             self._config, folder, policy, self._on_feedback, then="serve again"
         ) as recording:
             display.say(f"serving {self._config.model.name} at {recording.base_url}/v1")
-            display.say(f"  export OPENAI_BASE_URL={recording.base_url}/v1")
+            for line in self._hints(recording.base_url, policy.server.served_name):
+                display.say(line)
             display.say(f"recording into {folder.root}; Ctrl-C ends it")
             display.phase("serving")
             await run_until(self._stop, policy.keeper.run(), recording.watch())

@@ -18,7 +18,8 @@ class RunState:
 
     name: str
     folder: str
-    target: int
+    target: int | None
+    """The last version; None: there is none."""
     batch_samples: int
     version: int = 0
     phase: str = "starting"

@@ -14,15 +14,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from typing import TypeVar
 
 from clawrl.collect.collector import Collector
 from clawrl.config.build import build
 from clawrl.config.schema import Config
-from clawrl.errors import ClawRLError, EngineError, RequestError, first_error
+from clawrl.errors import ClawRLError, first_error
 from clawrl.gateway.app import create_app
 from clawrl.gateway.serve import GatewayServer, require_free
 from clawrl.loop.backlog import Backlog, backlog, consumed
@@ -33,23 +31,17 @@ from clawrl.loop.metrics import MetricsLog
 from clawrl.loop.parts import assembler, build_collector, watch_writer
 from clawrl.loop.pipeline import Pipeline
 from clawrl.loop.policy import Policy, open_judge, open_policy
+from clawrl.loop.publishing import LedgerFollower, with_engine
 from clawrl.problems.sets import training_problems
-from clawrl.processes.failpoints import failpoint
 from clawrl.protocols import Persona
-from clawrl.records.folder import LEDGER_LINES, RunFolder
-from clawrl.records.jsonl import JsonlFile, Reader
+from clawrl.records.folder import RunFolder
+from clawrl.records.jsonl import JsonlFile
 from clawrl.records.nouns import Remainder, Sample, Update
 from clawrl.records.writer import RecordWriter
 from clawrl.serving.admission import Admission
 from clawrl.weights.publisher import Publisher
 
 log = logging.getLogger(__name__)
-
-T = TypeVar("T")
-
-LEDGER_POLL_S = 0.05
-ENGINE_PAUSE_S = 2.0
-"""Long enough for the engine's keeper to notice a crash and close the gate."""
 
 
 class Stopped(ClawRLError):
@@ -64,7 +56,7 @@ class _Parts:
     writer: RecordWriter
     pipeline: Pipeline
     collector: Collector
-    publisher: Publisher
+    follower: LedgerFollower
     measurer: Measurer
     learner: LearnerProcess
     metrics: MetricsLog
@@ -83,8 +75,6 @@ class Training:
         self._trusted = trusted
         self._target = config.loop.updates
         self._admission = Admission(0)
-        self._sampled_by: dict[str, int] = {}
-        """The version that sampled each accepted and unused sample."""
         self._collecting: asyncio.Task[None] | None = None
         self._stop = asyncio.Event()
         self._finished = asyncio.Event()
@@ -137,12 +127,29 @@ class Training:
             folder, version=served.version, queue_records=config.gateway.queue_records
         )
         stack.callback(writer.close)
+        publisher = Publisher(
+            weights=folder.weights,
+            sink=policy.engine,
+            engine=policy.engine,
+            served=served,
+            keep=config.weights.keep,
+            tolerance=config.weights.probe_tolerance,
+            on_served=writer.roll,
+        )
+        follower = LedgerFollower(
+            folder,
+            publisher,
+            metrics,
+            self._state,
+            max_restarts=config.engine.max_restarts,
+            phase=say,
+        )
         pipeline = Pipeline(
             judge=judge,
             writer=writer,
             assemble=assembler(config, policy.model_path),
             concurrent=config.loop.judge_calls,
-            on_sample=self._on_sample,
+            on_sample=lambda sample: self._on_sample(follower, sample),
         )
         app = create_app(
             engine=policy.engine,
@@ -165,17 +172,8 @@ class Training:
             give_up=lambda turn: self._admission.settle([turn]),
             trusted=self._trusted,
         )
-        publisher = Publisher(
-            weights=folder.weights,
-            sink=policy.engine,
-            engine=policy.engine,
-            served=served,
-            keep=config.weights.keep,
-            tolerance=config.weights.probe_tolerance,
-            on_served=writer.roll,
-        )
         measurer = Measurer(config, folder, policy, trusted=self._trusted)
-        return _Parts(policy, writer, pipeline, collector, publisher, measurer, learner, metrics)
+        return _Parts(policy, writer, pipeline, collector, follower, measurer, learner, metrics)
 
     async def _run_parts(self, parts: _Parts, left: Backlog) -> None:
         """Everything at once, until the last update is published or a stop is asked for."""
@@ -210,7 +208,7 @@ class Training:
             learner = group.create_task(parts.learner.run())
             group.create_task(parts.pipeline.run())
             self._collecting = group.create_task(parts.collector.run())
-            group.create_task(self._follow_ledger(parts))
+            group.create_task(parts.follower.run(lambda update: self._served(parts, update)))
             self._set_limit(parts)
             await learner
             if not self._stop.is_set():
@@ -226,47 +224,14 @@ class Training:
         for interaction, feedback in left.unjudged:
             parts.pipeline.submit(interaction, feedback)
 
-    def _on_sample(self, sample: Sample) -> None:
-        self._state.count(sample)
+    def _on_sample(self, follower: LedgerFollower, sample: Sample) -> None:
+        follower.count(sample)
         if not sample.accepted:
             self._admission.settle([sample.interaction_id])
-        elif sample.weights is not None:
-            self._sampled_by[sample.interaction_id] = sample.weights.version_first
 
-    async def _follow_ledger(self, parts: _Parts) -> None:
-        reader = Reader(self._folder.ledger, LEDGER_LINES)
-        while not self._finished.is_set():
-            for line in await asyncio.to_thread(reader.poll):
-                if isinstance(line, Update) and parts.publisher.is_news(line):
-                    await self._take_over(parts, line)
-            await asyncio.sleep(LEDGER_POLL_S)
-
-    async def _take_over(self, parts: _Parts, update: Update) -> None:
-        """An update reached the ledger: serve it, record it, let sampling go on."""
+    async def _served(self, parts: _Parts, update: Update) -> None:
+        """A version is served: measure it if it is due, let sampling go on."""
         state = self._state
-        self._display.phase(f"publishing version {update.version}")
-        failpoint("supervisor.before_publish")
-        published = await self._with_engine(lambda: parts.publisher.publish(update))
-        failpoint("supervisor.after_publish")
-        state.version, state.pause_s = update.version, published.pause_s
-        state.probe_gap = published.probe_gap
-        state.take(update)
-        used = [self._sampled_by.pop(name, update.parent) for name in update.sample_ids]
-        state.staleness = update.parent - min(used, default=update.parent)
-        values: dict[str, float] = {
-            f"train/{name}": value for name, value in update.metrics.items()
-        }
-        values |= {
-            "weights/pause_s": published.pause_s,
-            "loop/accepted": state.accepted,
-            "loop/rejected": sum(state.rejected.values()),
-            "loop/staleness": state.staleness,
-        }
-        if published.probe_gap is not None:
-            values["weights/probe_gap"] = published.probe_gap
-        if state.score_mean is not None:
-            values["loop/recent_score"] = state.score_mean
-        parts.metrics.log(update.version, values)
         self._display.say(
             f"version {update.version}/{self._target}  verdicts {state.score_mean or 0:+.2f}  "
             f"hints {state.hint_rate or 0:.0%}  mismatch {update.metrics.get('mismatch', 0):.1e}  "
@@ -281,20 +246,6 @@ class Training:
         if done:
             self._display.phase("done")
             self._finished.set()
-
-    async def _with_engine(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Do something that needs the engine; again if the engine crashed and is brought back."""
-        for attempt in range(self._config.engine.max_restarts + 1):
-            try:
-                return await work()
-            except RequestError:
-                raise
-            except EngineError as error:
-                if attempt == self._config.engine.max_restarts:
-                    raise
-                log.warning("the engine failed, once more when it is back: %s", error)
-                await asyncio.sleep(ENGINE_PAUSE_S)
-        raise EngineError("the engine does not come back")
 
     def _set_limit(self, parts: _Parts) -> None:
         """Sampling may be ahead of the learner by `max_staleness` batches, and never of the end."""
@@ -315,8 +266,9 @@ class Training:
             state.eval_done = (done, total)
             state.phase = f"measuring version {state.version}: {done}/{total} replies"
 
-        measurement = await self._with_engine(
-            lambda: parts.measurer.measure(parts.policy.served.version, progress)
+        measurement = await with_engine(
+            lambda: parts.measurer.measure(parts.policy.served.version, progress),
+            max_restarts=self._config.engine.max_restarts,
         )
         state.eval_done = None
         state.evals.append((measurement.version, measurement.score))

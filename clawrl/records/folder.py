@@ -238,6 +238,11 @@ class RunFolder:
         return self.root / "checkpoints"
 
     @property
+    def activity(self) -> Path:
+        """Touched at each request of a live user; empty."""
+        return self.root / "activity"
+
+    @property
     def logs(self) -> Path:
         """One file per process."""
         return self.root / "logs"

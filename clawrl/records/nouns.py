@@ -93,6 +93,8 @@ class Interaction(Line):
     """How its session was found: `header`, `tool_call_id`, `own_reply`, `new`, ..."""
     route: Literal["chat", "responses", "messages"] = "chat"
     """The API that the client spoke."""
+    live: bool = False
+    """A live user asked, not a persona or an environment of clawrl's."""
     redacted: list[str] = Field(default_factory=list)
     """Kinds of personal data that were blanked before this was written."""
 
@@ -174,6 +176,8 @@ class Sample(Line):
     temperature: float = 1.0
     finish_reason: str | None = None
     weights: Weights | None = None
+    live: bool = False
+    """A live user's turn: it may be older than one that clawrl drove."""
 
 
 class Update(Line):

@@ -51,6 +51,7 @@ def assemble(
         temperature=interaction.sampling.temperature,
         finish_reason=interaction.finish_reason,
         weights=interaction.weights,
+        live=interaction.live,
     )
     fault = capture_fault(interaction)
     if fault is not None:

@@ -401,7 +401,7 @@ def test_a_restored_session_goes_on_and_its_last_turn_still_waits() -> None:
     placed = desk.place(after(HI, "Hello!", "more"))
     assert names(placed) == ["auto-1"]
     assert placed.session.turns == 1
-    assert placed.session.pending == Pending.of(record, desk.trail(HI))
+    assert placed.session.pending == Pending.of(record, desk.trail(HI), record.reply)
 
 
 def test_a_restored_turn_that_got_its_next_state_waits_no_more() -> None:

@@ -120,6 +120,10 @@ def said_url(lines: list[str]) -> str:
     return next(line for line in lines if "OPENAI_BASE_URL" in line).partition("=")[2][:-3]
 
 
+def said(base_url: str, model: str) -> list[str]:
+    return [f"OPENAI_BASE_URL={base_url}/v1"]
+
+
 class Heard(StatusLine):
     """Keeps what it was told."""
 
@@ -137,7 +141,7 @@ class Heard(StatusLine):
 
 async def test_a_disk_that_fails_ends_serving_with_one_line(config: Config, full: RunFolder):
     heard = Heard()
-    serving = Serving(config, full, heard)
+    serving = Serving(config, full, heard, said)
     async with asyncio.timeout(30):
         running = asyncio.create_task(serving.serve(policy(config, full)))
         await heard.begun.wait()
@@ -148,7 +152,7 @@ async def test_a_disk_that_fails_ends_serving_with_one_line(config: Config, full
 
 async def test_serving_ends_when_it_is_asked_to(config: Config, folder: RunFolder):
     heard = Heard()
-    serving = Serving(config, folder, heard)
+    serving = Serving(config, folder, heard, said)
     async with asyncio.timeout(30):
         running = asyncio.create_task(serving.serve(policy(config, folder)))
         await heard.begun.wait()

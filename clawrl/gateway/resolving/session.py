@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from typing import Any
 
 from clawrl.gateway.resolving.normal import Signature, signature_of, strong_ids
 from clawrl.gateway.resolving.trail import Key, Trail, quote_of, reply_key
@@ -29,11 +30,11 @@ class Pending:
     """Of its tool calls, letters and digits alone, as far as they are nobody else's."""
 
     @classmethod
-    def of(cls, interaction: Interaction, trail: Trail) -> Pending:
-        """The turn that answered the request with this trail."""
-        reply = signature_of(interaction.reply)
-        before = trail.replies.count(reply_key(trail.user, reply))
-        return cls(interaction, reply, trail.body, before, frozenset(strong_ids(interaction.reply)))
+    def of(cls, interaction: Interaction, trail: Trail, reply: dict[str, Any]) -> Pending:
+        """The turn that answered the request with this trail, with this reply."""
+        own = signature_of(reply)
+        before = trail.replies.count(reply_key(trail.user, own))
+        return cls(interaction, own, trail.body, before, frozenset(strong_ids(reply)))
 
 
 @dataclass(slots=True)

@@ -166,7 +166,7 @@ class Sessions:
         session.turns = max(session.turns, interaction.turn + 1)
         if interaction.turn_type == "main":
             session.tools = max(session.tools, len(interaction.tools or ()))
-            session.pending = Pending.of(interaction, trail) if waits else None
+            session.pending = Pending.of(interaction, trail, interaction.reply) if waits else None
         elif trail.errand is not None and trail.errand.spreads and interaction.turn == 0:
             session.errand = interaction.kind
         self.learn(session, trail, interaction.reply)
