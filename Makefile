@@ -3,6 +3,8 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# One process of tests for each core, up to four; a file's tests stay in one process.
+BESIDE := -n auto --maxprocesses 4 --dist loadfile
 STAMP := $(VENV)/.installed
 
 .PHONY: help demo test check fast engine setup clean
@@ -28,7 +30,7 @@ check: setup  ## Lint, format, types, imports
 	$(BIN)/lint-imports
 
 fast: setup  ## Tests without an engine
-	OMP_NUM_THREADS=1 $(BIN)/pytest -q -m "not engine and not slow"
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q $(BESIDE) -m "not engine and not slow"
 
 engine: setup  ## Tests with the real vLLM and real processes
 	$(BIN)/pytest -q -m "engine or slow"
