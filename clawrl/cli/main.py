@@ -111,17 +111,59 @@ def train(
 @app.command()
 def collect(
     overrides: Overrides = None,
-    turns: Annotated[int, typer.Option(min=1, help="Stop after this many judgeable turns.")] = 64,
+    turns: Annotated[
+        int, typer.Option(min=1, help="A persona: stop after this many judgeable turns.")
+    ] = 64,
+    episodes: Annotated[
+        int, typer.Option(min=1, help="Environments: make this many attempts.")
+    ] = 64,
+    scripted: Annotated[
+        bool,
+        typer.Option("--scripted", help="Environments: a script replies in place of a model."),
+    ] = False,
     cfg: Cfg = False,
     config_dir: ConfigDir = None,
 ) -> None:
-    """Let a persona talk to the model and record it; nothing is judged or trained.
+    """Let a persona talk to the model, or the model act in environments, and record it.
 
-    Example: clawrl collect recipe=student_persona --turns 64
+    Nothing is judged or trained.
+
+    Examples:
+      clawrl collect recipe=student_persona --turns 64
+
+      clawrl collect recipe=terminal --episodes 32
     """
     from clawrl.cli import run
 
-    run.collect(overrides or [], turns=turns, cfg=cfg, config_dir=config_dir)
+    run.collect(
+        overrides or [],
+        turns=turns,
+        episodes=episodes,
+        scripted=scripted,
+        cfg=cfg,
+        config_dir=config_dir,
+    )
+
+
+@app.command()
+def episodes(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="The run folder.")],
+    show: Annotated[
+        str | None,
+        typer.Option("--show", metavar="ID", help="Print one episode; the id's start will do."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """List the episodes of a run, or read one: actions, what came back, verdicts, the outcome.
+
+    Examples:
+      clawrl episodes runs/NAME
+
+      clawrl episodes runs/NAME --show 3f2a
+    """
+    from clawrl.cli import episodes as reading
+
+    reading.episodes(folder, show=show, as_json=as_json)
 
 
 @app.command()

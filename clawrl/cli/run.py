@@ -97,17 +97,35 @@ def _train_live(config: Config, folder: RunFolder, *, trusted: bool) -> None:
     report_run(folder.root)
 
 
-def collect(overrides: list[str], *, turns: int, cfg: bool, config_dir: Path | None) -> None:
+def collect(
+    overrides: list[str],
+    *,
+    turns: int,
+    episodes: int,
+    scripted: bool,
+    cfg: bool,
+    config_dir: Path | None,
+) -> None:
     """`clawrl collect`."""
     config = compose(overrides, config_dir)
     if cfg:
         print(composing.dump(config), end="")
         return
-    from clawrl.offline.stages import collect_turns
-
+    if scripted and config.environment is None:
+        raise UserError("--scripted is for environments; try recipe=terminal")
     folder = folder_of(config)
     create_run(config, folder)
-    supervise(lambda display: collect_turns(config, folder, display, turns=turns))
+    if config.environment is not None:
+        from clawrl.loop.environment_table import EnvironmentTable
+        from clawrl.offline.episodes import collect_episodes
+
+        with EnvironmentTable(err) as table:
+            work = collect_episodes(config, folder, table, episodes=episodes, scripted=scripted)
+            run_until_signal(work, None)
+    else:
+        from clawrl.offline.stages import collect_turns
+
+        supervise(lambda display: collect_turns(config, folder, display, turns=turns))
     out.print(short(folder.root), soft_wrap=True)
 
 

@@ -302,6 +302,23 @@ class Tracking(Section):
     """The sweep that this run is a point of, which is its group in W&B; `train -m` sets it."""
 
 
+class Environment(Section):
+    """The worlds that the policy acts in, in place of a persona that talks to it."""
+
+    tasks: Plugin
+    """Which tasks, and the settings of their kind."""
+    parallel: int = Field(default=16, ge=1)
+    """Environments at one time."""
+    attempts: int = Field(default=8, ge=1)
+    """At each task, from the same state: they are compared with one another."""
+    max_steps: int = Field(default=10, ge=1)
+    """Replies in one episode; then it is graded as it stands."""
+    tools: bool = False
+    """Actions are tool calls: the model's template must have them. False: fenced blocks."""
+    script: list[str] = Field(default_factory=list)
+    """What `collect --scripted` replies in turn, in place of a model."""
+
+
 class Config(Section):
     """A whole run."""
 
@@ -317,6 +334,8 @@ class Config(Section):
     gateway: Gateway
     sampling: Sampling
     persona: Plugin
+    environment: Environment | None = None
+    """None: the persona is who the policy learns from."""
     taste: Literal["student", "teacher", "assistant"] = "student"
     """What the persona likes; its checks are what `eval` reports."""
     max_turns: int = Field(default=2, ge=1)

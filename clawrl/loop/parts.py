@@ -11,20 +11,23 @@ from pathlib import Path
 from typing import Any
 
 from clawrl.collect.collector import Collector
+from clawrl.collect.episodes import EpisodeCollector
 from clawrl.config.build import build
 from clawrl.config.schema import Config
-from clawrl.errors import first_error
+from clawrl.environments.pool import LocalPool
+from clawrl.errors import ConfigError, first_error
 from clawrl.gateway.app import create_app
 from clawrl.gateway.serve import GatewayServer
 from clawrl.loop.pipeline import RESUME, disk_error
 from clawrl.loop.policy import Policy
 from clawrl.problems.sets import training_problems
-from clawrl.protocols import Persona
+from clawrl.protocols import Engine, Persona, TaskSet
 from clawrl.records.folder import RunFolder
 from clawrl.records.nouns import Feedback, Interaction, Sample, Verdict
 from clawrl.records.writer import RecordWriter
 from clawrl.samples.assemble import assemble
 from clawrl.samples.render import PromptRenderer
+from clawrl.serving.policy import ServedPolicy
 
 WATCH_S = 0.25
 _SEEDS_APART = 1_000_003
@@ -54,13 +57,39 @@ async def open_recording(
     *,
     then: str,
 ) -> AsyncGenerator[Recording]:
-    """Serve a policy through the gateway and record it; at the end everything is on the disk.
+    """`record_engine` of a policy that runs. Raises as it does."""
+    async with record_engine(
+        config,
+        folder,
+        policy.engine,
+        policy.served,
+        on_feedback,
+        model_name=policy.server.served_name,
+        then=then,
+    ) as recording:
+        yield recording
+
+
+@asynccontextmanager
+async def record_engine(
+    config: Config,
+    folder: RunFolder,
+    engine: Engine,
+    served: ServedPolicy,
+    on_feedback: Callable[[Interaction, Feedback], None],
+    *,
+    model_name: str,
+    then: str,
+) -> AsyncGenerator[Recording]:
+    """Serve an engine through the gateway and record it; at the end everything is on the disk.
 
     Args:
         config: of the run.
         folder: where it is recorded.
-        policy: a running engine.
+        engine: what replies.
+        served: the version of its weights.
         on_feedback: told each next state, in the event loop.
+        model_name: what clients call it.
         then: what to do once a disk that failed is mended.
 
     Raises:
@@ -68,14 +97,14 @@ async def open_recording(
             something could not be written.
     """
     writer = RecordWriter(
-        folder, version=policy.served.version, queue_records=config.gateway.queue_records
+        folder, version=served.version, queue_records=config.gateway.queue_records
     )
     app = create_app(
-        engine=policy.engine,
-        served=policy.served,
+        engine=engine,
+        served=served,
         writer=writer,
         config=config.gateway,
-        model_name=policy.server.served_name,
+        model_name=model_name,
         template_kwargs=config.model.template_kwargs,
         temperature=config.sampling.temperature,
         on_feedback=on_feedback,
@@ -146,6 +175,52 @@ def assembler(config: Config, model_path: Path) -> Callable[[Interaction, Verdic
         )
 
     return one
+
+
+@asynccontextmanager
+async def open_episodes(
+    config: Config,
+    folder: RunFolder,
+    recording: Recording,
+    *,
+    give_up: Callable[[str], None],
+    trusted: bool,
+    episodes: int | None,
+) -> AsyncGenerator[EpisodeCollector]:
+    """The configured environments' pool and what drives it; at the end all are closed.
+
+    Args:
+        config: its section `environment` must be there.
+        folder: the run, whose earlier episodes are counted: a resumed one makes others.
+        recording: the gateway and the writer of what comes out.
+        give_up: is told the id of a turn that will never get a next state.
+        trusted: whether foreign `_target_`s are honoured.
+        episodes: to make in all; None: for ever.
+
+    Raises:
+        ConfigError: there are no environments in the configuration, or no such tasks.
+    """
+    section = config.environment
+    if section is None:
+        raise ConfigError("environment", "this run has none; try environment=terminal")
+    tasks = build(section.tasks, TaskSet, key="environment.tasks", trusted=trusted)
+    begun = sum(1 for _ in folder.episodes.read())
+    async with LocalPool(tasks, parallel=section.parallel, tools=section.tools) as pool:
+        yield EpisodeCollector(
+            pool=pool,
+            task_ids=tasks.ids(),
+            attempts=section.attempts,
+            parallel=section.parallel,
+            max_steps=section.max_steps,
+            base_url=f"{recording.base_url}/v1",
+            api_key=config.gateway.api_key or "local",
+            model_name="policy",
+            sampling=config.sampling,
+            give_up=give_up,
+            record=recording.writer.put,
+            seed=config.seed * _SEEDS_APART + begun,
+            episodes=episodes,
+        )
 
 
 def build_collector(

@@ -4,6 +4,7 @@ runs/NAME/
   config.yaml                   the resolved configuration
   interactions/v000000.jsonl    one file per policy version, named by the version that was served
   feedback/ verdicts/ samples/  when the line was *written*; a `closed` line ends a file
+  episodes/                     attempts at environments' tasks, where there are any
   updates.jsonl                 the ledger
   weights/v000001/              safetensors and meta.json
   checkpoints/  metrics.jsonl  report.md  *.png  logs/*.log
@@ -23,6 +24,7 @@ from clawrl.errors import RecordError, UserError
 from clawrl.records.jsonl import JsonlFile, Position, Reader, read
 from clawrl.records.nouns import (
     Closed,
+    Episode,
     Feedback,
     Interaction,
     LedgerLine,
@@ -211,6 +213,11 @@ class RunFolder:
     def samples(self) -> Stream[Sample]:
         """What the learner reads, accepted or rejected."""
         return Stream(self.root / "samples", Sample)
+
+    @property
+    def episodes(self) -> Stream[Episode]:
+        """Attempts at environments' tasks, with their outcomes."""
+        return Stream(self.root / "episodes", Episode)
 
     @property
     def ledger(self) -> Path:

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from clawrl.errors import RecordError, UserError
 from clawrl.records.folder import RunFolder
-from clawrl.records.nouns import Feedback, Interaction, Line, Sample, Verdict
+from clawrl.records.nouns import Episode, Feedback, Interaction, Line, Sample, Verdict
 
 FORGOTTEN = "forgotten"
 
@@ -32,7 +32,8 @@ def forget(folder: RunFolder, session_id: str) -> int:
         UserError: the run is being written, or has no such session.
         RecordError: a line cannot be read.
     """
-    streams = (folder.interactions, folder.feedback, folder.verdicts, folder.samples)
+    asked = (folder.interactions, folder.feedback, folder.episodes)
+    streams = (*asked, folder.verdicts, folder.samples)
     files = [(path, stream.noun) for stream in streams for path in stream.files()]
     _require_unused({path.resolve() for path, _ in files}, folder)
     found = sum(_blank_file(path, noun, session_id) for path, noun in files)
@@ -87,6 +88,9 @@ def _blanked(record: Line) -> Line:
         reason = FORGOTTEN if record.accepted else record.reason
         gone = {**{name: [] for name in ids}, "hint": None, "hinted_prompt_ids": None}
         return record.model_copy(update={**gone, "accepted": False, "reason": reason})
+    if isinstance(record, Episode):
+        steps = [step.model_copy(update={"state": {}}) for step in record.steps]
+        return record.model_copy(update={"steps": steps, "detail": ""})
     return record
 
 

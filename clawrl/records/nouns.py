@@ -180,6 +180,36 @@ class Sample(Line):
     """A live user's turn: it may be older than one that clawrl drove."""
 
 
+class Step(Record):
+    """One action of an episode and what came back."""
+
+    interaction_id: str
+    """The turn whose reply was the action."""
+    state: dict[str, Any]
+    """The environment's typed next state; its `kind` says which."""
+
+
+class Episode(Line):
+    """One attempt at one task of an environment, from its first state to its outcome."""
+
+    session_id: str
+    task_id: str
+    attempt: int
+    """From 0, among the attempts of its group."""
+    group: int
+    """The attempts that are compared with one another: at the same task, in the same round."""
+    steps: list[Step]
+    reward: float | None
+    """The outcome, from 0 to 1; None: it could not be graded, which is not 0."""
+    detail: str = ""
+    """The checker's words, or why there is no reward."""
+    ended: Literal["submitted", "step_limit", "lost", "failed"]
+    """By the policy, by the limit, because its world was gone, or because a request failed."""
+    created: float
+    """Unix seconds at which it began."""
+    seconds: float
+
+
 class Update(Line):
     """One line of the ledger: which samples made which weights."""
 

@@ -18,11 +18,11 @@ from queue import SimpleQueue
 from typing import Any
 
 from clawrl.records.folder import RunFolder, StreamWriter
-from clawrl.records.nouns import Feedback, Interaction, Sample, Verdict
+from clawrl.records.nouns import Episode, Feedback, Interaction, Sample, Verdict
 
 log = logging.getLogger(__name__)
 
-Written = Interaction | Feedback | Verdict | Sample
+Written = Interaction | Feedback | Verdict | Sample | Episode
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class _Job:
 
 
 class RecordWriter:
-    """The one writer of a run's interactions, feedback, verdicts and samples."""
+    """The one writer of a run's interactions, feedback, verdicts, samples and episodes."""
 
     def __init__(self, folder: RunFolder, *, version: int, queue_records: int) -> None:
         """Start the thread.
@@ -54,6 +54,7 @@ class RecordWriter:
             Feedback: folder.feedback.writer(version),
             Verdict: folder.verdicts.writer(version),
             Sample: folder.samples.writer(version),
+            Episode: folder.episodes.writer(version),
         }
         self._bound = queue_records
         self._waiting = 0
@@ -102,7 +103,7 @@ class RecordWriter:
         return False
 
     def roll(self, version: int) -> Future[None]:
-        """Records put after this go into the files of `version`, in all four streams."""
+        """Records put after this go into the files of `version`, in all streams."""
 
         def work() -> None:
             for stream in self._streams.values():

@@ -107,11 +107,13 @@ class Sandbox:
         if "\0" in command or len(command.encode(errors="surrogateescape")) > MAX_COMMAND_BYTES:
             raise ValueError("a command holds no NUL and at most 256 KiB")
         async with self._turn:
+            self._require_alive()
             return await self._run(command, timeout_s)
 
     async def new_shell(self) -> None:
         """Kill everything but the sandbox, and start a shell with nothing of the old one's."""
         async with self._turn:
+            self._require_alive()
             self._directory = self.spec.workdir
             self._process.kill(self._shell_pid)
             await self._replace_shell()
@@ -139,6 +141,10 @@ class Sandbox:
     def process_count(self) -> int:
         """Processes that run inside now, the shell and process 1 among them."""
         return max(0, len(self._process.processes()) - 1)
+
+    def _require_alive(self) -> None:
+        if not self.alive:
+            raise SandboxError(f"sandbox {self.name} is closed")
 
     async def _run(self, command: str, timeout_s: float) -> CommandResult:
         token = secrets.token_hex(12)
