@@ -17,6 +17,7 @@ from functools import cache
 from clawrl.judge.clauses import Clause, clauses, machine_text, plain, unquoted, without_tasks
 from clawrl.judge.injections import without_injections
 from clawrl.judge.phrasebook import Rule, language_rules
+from clawrl.judge.shape import blames, meant_else, next_work, notice, own_fault, own_words, shrug
 from clawrl.judge.tool_output import exit_code, read_output
 from clawrl.judge.votes import choose_hint, majority
 from clawrl.judge.wording import instruction, joined, reminder
@@ -40,7 +41,7 @@ _PRAISE = ("approval", "used", "moving_on")
 class CuesJudge(Judge):
     """One vote and at most one hint, the same ones each time for the same next state."""
 
-    name = "cues/3"
+    name = "cues/4"
 
     async def judge(self, interaction: Interaction, feedback: Feedback) -> Verdict:
         """Read the next state; of the interaction only its ids are used."""
@@ -95,6 +96,8 @@ class _Reading:
     """The reply was put to use."""
     wish: bool = False
     """Its only fault is a wish for the next time."""
+    asks: bool = False
+    """All that was found is a request."""
     skipped: bool = False
     """It belongs to a new problem or puts the matter off, so nothing was looked for."""
 
@@ -104,8 +107,13 @@ def _read(role: str, content: str) -> tuple[Score | None, str | None]:
         return read_output(content)
     if not content.strip():
         return None, None
+    if notice(content):
+        return 0, None
+    if len(content.strip()) <= TERSE_CHARS and shrug(content):
+        return -1, None
     found = [_read_clause(clause, task) for clause, task in without_tasks(clauses(content))]
     found = [_set_against(found[:i], one) for i, one in enumerate(found)]
+    found = _taking_back([_going_on(found[:i], one) for i, one in enumerate(found)])
     pasted_score, pasted_hint = read_output(_pasted(content))
     faults = [one for one in found if one.score == -1]
     hint = joined([*(words for one in faults for words in one.hints), pasted_hint or ""])
@@ -117,6 +125,42 @@ def _read(role: str, content: str) -> tuple[Score | None, str | None]:
     if any(one.score == 1 for one in found):
         return 1, None
     return _read_terse(content)
+
+
+def _going_on(before: list[_Reading], one: _Reading) -> _Reading:
+    """After praise a request for another piece of work is no fault of the last one."""
+    praised = any(earlier.score == 1 for earlier in before)
+    if one.asks and praised and not one.clause.contrasted and next_work(one.clause.text):
+        return replace(one, score=1, hints=(), wish=False)
+    return one
+
+
+def _taking_back(found: list[_Reading]) -> list[_Reading]:
+    """Where people correct themselves, what they ask for follows from that.
+
+    Blame of the reply stays. Thanks behind it are for what is asked: only praise before it counts.
+    """
+    asked = any(one.score == -1 for one in found)
+    texts = [one.clause.text for one in found]
+    own = [meant_else(text) or (asked and (own_words(text) or own_fault(text))) for text in texts]
+    if not any(own):
+        return found
+    first = own.index(True)
+    kept = [
+        not own[i]
+        and (
+            (one.score == -1 and (blames(one.clause.text) or one.clause.contrasted))
+            or (one.score == 1 and (i < first or _SAYS_RIGHT.search(one.clause.text) is not None))
+        )
+        for i, one in enumerate(found)
+    ]
+    return [
+        one if keep else replace(one, score=0, hints=(), used=False, wish=False)
+        for one, keep in zip(found, kept, strict=True)
+    ]
+
+
+_SAYS_RIGHT = re.compile(r"\byou(?:'re| are| were) right\b|\byour \w+ (?:was|is)\b", re.IGNORECASE)
 
 
 def _set_against(before: list[_Reading], one: _Reading) -> _Reading:
@@ -186,8 +230,11 @@ def _read_clause(clause: Clause, task: bool) -> _Reading:
         faults = [fault for fault in faults if _COMMA.search(text, 0, fault.at)]
     if faults:
         log.debug("clause read as %s", [fault.rule.about for fault in faults])
-        wish = any(fault.rule.kind == "wish" for fault in faults)
-        return _Reading(clause, -1, _instructions(clause.text, faults), used, wish)
+        kinds = {fault.rule.kind for fault in faults}
+        return _Reading(
+            clause, -1, _instructions(clause.text, faults), used, "wish" in kinds,
+            asks=kinds <= {"directive", "wish"},
+        )  # fmt: skip
     return _Reading(clause, 1 if approved else 0, used=used, skipped=skipped)
 
 

@@ -31,12 +31,12 @@ class Member:
 
 
 def committee_name(members: Sequence[tuple[str, float]]) -> str:
-    """Members with their weights: `committee/1[1*cues/3,2*prm/m]`."""
+    """Members with their weights: `committee/1[1*cues/4,2*prm/m]`."""
     return f"{COMMITTEE}[{','.join(_weighted(*member) for member in members)}]"
 
 
 def verdict_name(members: Sequence[Member]) -> str:
-    """The same with how many votes and hints each gave: `committee/1[1*cues/3(1+0),...]`."""
+    """The same with how many votes and hints each gave: `committee/1[1*cues/4(1+0),...]`."""
     written = [f"{_weighted(s.member, s.weight)}({s.votes}+{s.hints})" for s in members]
     return f"{COMMITTEE}[{','.join(written)}]"
 

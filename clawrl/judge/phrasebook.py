@@ -81,6 +81,12 @@ def injection_rules() -> tuple[Rule, ...]:
 
 
 @cache
+def pattern(name: str, key: str) -> re.Pattern[str]:
+    """One pattern of a file that holds patterns by name, read without regard to case."""
+    return re.compile(_read(name)[key], re.IGNORECASE)
+
+
+@cache
 def _load(name: str) -> tuple[Rule, ...]:
     # Tool output is read as it is, by line; prose without regard to case.
     flags = re.MULTILINE if name.startswith("tools") else re.IGNORECASE
@@ -105,6 +111,7 @@ def _shorthand() -> dict[str, str]:
     return _read("shorthand")
 
 
+@cache
 def _read(name: str) -> Any:
     file = resources.files("clawrl.judge").joinpath("phrases", f"{name}.yaml")
     return yaml.safe_load(file.read_text(encoding="utf-8"))

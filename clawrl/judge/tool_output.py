@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+from clawrl.judge.effects import nothing_done, pulse
 from clawrl.judge.phrasebook import nothing_rules, tool_rules
 from clawrl.judge.wording import joined
 from clawrl.records.nouns import Score
@@ -42,10 +43,11 @@ def read_output(text: str) -> tuple[Score | None, str | None]:
     """Score and hint for the call that printed `text`.
 
     Returns:
-        -1 for a non-zero exit code, or an error where no exit code is told; +1 for exit code 0 or
-        output without an error; 0 where an error stands beside an exit code of 0, where there is no
-        output, and where a search found nothing: the call may have been right or wrong. The hint
-        goes with -1 and quotes the line that tells most.
+        -1 for a non-zero exit code, an error where no exit code is told, or words that nothing
+        was done or changed; +1 for exit code 0 or output without an error; 0 for a heartbeat,
+        where an error stands beside an exit code of 0, where there is no output, and where a
+        search found nothing: the call may have been right or wrong. The hint goes with -1
+        and quotes the line that tells most.
     """
     lines = [line[:LINE_CHARS] for line in text.strip().splitlines()]
     if not lines:
@@ -60,8 +62,14 @@ def read_output(text: str) -> tuple[Score | None, str | None]:
     if code is not None and code != 0:
         return -1, hint if failed else _last_message(lines)
     if not failed:
-        return 1, None
+        return _without_fault(output, code)
     return (0, None) if code == 0 else (-1, hint)
+
+
+def _without_fault(output: str, code: int | None) -> tuple[Score, str | None]:
+    if said := nothing_done(output):
+        return -1, joined([_shortened(f"Check that the call has an effect. The tool said: {said}")])
+    return (0, None) if code is None and pulse(output) else (1, None)
 
 
 def exit_code(text: str) -> int | None:

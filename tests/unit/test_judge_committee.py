@@ -136,7 +136,7 @@ async def test_cues_and_a_model_vote_together_and_are_replayed():
     async with serving(endpoint) as url:
         section = compose(["judge=committee", f"judge.members.prm.base_url={url}"]).judge
         judge = build(section, Judge, key="judge")
-        assert judge.name == "committee/1[1*cues/3,1*prm/Qwen/Qwen3-4B]"
+        assert judge.name == "committee/1[1*cues/4,1*prm/Qwen/Qwen3-4B]"
         about = make_interaction()
         verdict = await judge.judge(about, make_feedback(about, content="too long"))
         await judge.aclose()
@@ -144,7 +144,7 @@ async def test_cues_and_a_model_vote_together_and_are_replayed():
     assert verdict.score == 1
     # The hint of the outvoted cues is not taken; the model's own members agree with the score.
     assert verdict.hint == "Write two sentences."
-    assert verdict.judge == "committee/1[1*cues/3(1+1),1*prm/Qwen/Qwen3-4B(3+3)]"
+    assert verdict.judge == "committee/1[1*cues/4(1+1),1*prm/Qwen/Qwen3-4B(3+3)]"
     assert replay(Verdict.model_validate_json(verdict.model_dump_json())) == verdict
 
 
@@ -193,7 +193,7 @@ def test_the_seats_are_read_out_of_the_name_as_they_were_written(members):
 
 
 def test_other_judges_have_no_seats():
-    assert members_of("cues/3") is None
+    assert members_of("cues/4") is None
     assert members_of("prm/committee/1") is None
     assert committee_name([("a b", 1.0)]) == "committee/1[1*a%20b]"
 

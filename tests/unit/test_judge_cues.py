@@ -50,6 +50,58 @@ def test_output_without_an_error_is_plus_1(text):
     assert read_next_state("tool", text) == (1, None)
 
 
+@pytest.mark.parametrize("text", CASES["nothing_done"])
+def test_a_tool_that_did_nothing_or_changed_nothing_is_minus_1_with_a_hint(text):
+    score, hint = read_next_state("tool", text)
+    assert score == -1
+    assert hint.startswith("Check that the call has an effect.")
+
+
+@pytest.mark.parametrize("text", CASES["something_done"])
+def test_a_zero_beside_what_was_done_is_no_fault(text):
+    assert read_next_state("tool", text) == (1, None)
+
+
+@pytest.mark.parametrize("text", CASES["alive"])
+def test_a_heartbeat_says_nothing(text):
+    assert read_next_state("tool", text) == (0, None)
+
+
+@pytest.mark.parametrize("text", CASES["own_words"])
+def test_who_corrects_themselves_says_nothing_about_the_reply(text):
+    assert read_next_state("user", text) == (0, None)
+
+
+@pytest.mark.parametrize("text", CASES["blame_beside_own_words"])
+def test_blame_of_the_reply_counts_beside_ones_own_fault(text):
+    assert read_next_state("user", text)[0] == -1
+
+
+@pytest.mark.parametrize("text", CASES["nobody_speaks"])
+def test_silence_presence_and_time_outs_of_the_chat_are_0(text):
+    assert read_next_state("user", text) == (0, None)
+
+
+@pytest.mark.parametrize("text", CASES["shrugs"])
+def test_bare_dissatisfaction_is_minus_1_without_a_hint(text):
+    assert read_next_state("user", text) == (-1, None)
+
+
+@pytest.mark.parametrize("text", CASES["ironic_frames"])
+def test_praise_by_its_frame_alone_is_minus_1(text):
+    assert read_next_state("user", text)[0] == -1
+
+
+@pytest.mark.parametrize("text", CASES["next_work"])
+def test_the_next_piece_of_work_after_use_or_praise_is_plus_1(text):
+    assert read_next_state("user", text) == (1, None)
+
+
+def test_a_change_asked_for_after_praise_is_still_a_change():
+    assert read_next_state("user", "Great. Now make it shorter.")[0] == -1
+    assert read_next_state("user", "Thanks! Next time please leave out the intro.")[0] == -1
+
+
 def test_an_error_beside_exit_code_0_is_0():
     assert read_next_state("tool", "error: disk full\nexit code: 0") == (0, None)
 
@@ -81,7 +133,7 @@ async def test_the_verdict_does_not_depend_on_the_reply_or_the_request():
         )
         verdict = await CuesJudge().judge(interaction, make_feedback(content="too long, sorry"))
         seen.add((verdict.score, verdict.hint, verdict.judge))
-    assert seen == {(-1, "Keep the reply short and to the point.", "cues/3")}
+    assert seen == {(-1, "Keep the reply short and to the point.", "cues/4")}
 
 
 @pytest.mark.parametrize(
