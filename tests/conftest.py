@@ -21,6 +21,16 @@ os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 CONTEXT_TOKENS = 512
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Where tests run in several processes, a file's stay in one; so do all of `policy_server`."""
+    for item in items:
+        if item.get_closest_marker("xdist_group") is None:
+            shared = "policy_server" in getattr(item, "fixturenames", ())
+            group = "policy_server" if shared else item.nodeid.partition("::")[0]
+            item.add_marker(pytest.mark.xdist_group(group))
+
+
 @pytest.fixture(scope="session")
 def smol_path() -> Path:
     """The demo's model; the first time it is downloaded."""
