@@ -104,6 +104,7 @@ class EpisodeCollector:
         give_up: Callable[[str], None],
         record: Callable[[Episode], object],
         seed: int,
+        first_group: int = 0,
         episodes: int | None = None,
     ) -> None:
         """Keep the parts; nothing is connected before `run`.
@@ -121,6 +122,7 @@ class EpisodeCollector:
             give_up: is told the id of a turn that will never get a next state.
             record: is told each episode that has ended, whatever its end.
             seed: of the order, the sessions' ids and the sampling.
+            first_group: number of the first group; a resumed run goes on counting.
             episodes: to make in all; None: for ever.
         """
         self.stats = EpisodeStats()
@@ -138,6 +140,7 @@ class EpisodeCollector:
         self._give_up = give_up
         self._record = record
         self._seed = seed
+        self._first_group = first_group
         self._episodes = episodes
 
     async def run(self) -> None:
@@ -159,7 +162,7 @@ class EpisodeCollector:
             order = list(self._task_ids)
             random.Random(f"round {self._seed} {number}").shuffle(order)
             for place, task_id in enumerate(order):
-                group = number * len(order) + place
+                group = self._first_group + number * len(order) + place
                 for attempt in range(self._attempts):
                     yield Attempt(task_id, group, attempt)
 

@@ -313,6 +313,11 @@ class Environment(Section):
     """At each task, from the same state: they are compared with one another."""
     max_steps: int = Field(default=10, ge=1)
     """Replies in one episode; then it is graded as it stands."""
+    process: Literal["step", "trajectory_mean", "none"] = "step"
+    """What the judge's votes add to the outcome: each step's own votes (the paper), their mean over
+    the episode, or nothing."""
+    outcome: Literal["zero_one", "pm1"] = "zero_one"
+    """An episode's reward as it is, or as -1 to +1, which gives it twice the weight."""
     tools: bool = False
     """Actions are tool calls: the model's template must have them. False: fenced blocks."""
     script: list[str] = Field(default_factory=list)

@@ -58,7 +58,7 @@ class BatchLoss:
         self._ranks = rank.count
         self._device = rank.device
         self._version = version
-        score = torch.tensor([sample.score or 0 for sample in samples], dtype=torch.float64)
+        score = torch.tensor([sample.signal for sample in samples], dtype=torch.float64)
         if config.objective.baseline == "batch":
             score = centred_scores(score)
         self._scores: list[float] = score.tolist()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +26,7 @@ from clawrl.records.folder import RunFolder
 from clawrl.records.nouns import Feedback, Interaction, Sample, Verdict
 from clawrl.records.writer import RecordWriter
 from clawrl.samples.assemble import assemble
+from clawrl.samples.credit import Credit, step_credits
 from clawrl.samples.render import PromptRenderer
 from clawrl.serving.policy import ServedPolicy
 
@@ -161,8 +162,31 @@ async def run_until(event: asyncio.Event, *loops: Coroutine[Any, Any, None]) -> 
         raise first_error(errors) from None
 
 
-def assembler(config: Config, model_path: Path) -> Callable[[Interaction, Verdict], Sample]:
-    """What turns a verdict into a sample under this configuration."""
+def recorded_credits(
+    config: Config, folder: RunFolder, verdicts: Iterable[Verdict]
+) -> dict[str, Credit]:
+    """What the steps of a run's episodes earned; empty where it has none."""
+    episodes = list(folder.episodes.read())
+    if not episodes or config.environment is None:
+        return {}
+    return step_credits(
+        episodes,
+        {verdict.interaction_id: verdict for verdict in verdicts},
+        process=config.environment.process,
+        outcome=config.environment.outcome,
+    )
+
+
+def assembler(
+    config: Config, model_path: Path, earned: Mapping[str, Credit] | None = None
+) -> Callable[[Interaction, Verdict], Sample]:
+    """What turns a verdict into a sample under this configuration.
+
+    Args:
+        config: of the run.
+        model_path: the base model, for its chat template.
+        earned: by interaction, what steps of episodes earned; looked up when a sample is made.
+    """
     renderer = PromptRenderer(model_path)
 
     def one(interaction: Interaction, verdict: Verdict) -> Sample:
@@ -172,6 +196,7 @@ def assembler(config: Config, model_path: Path) -> Callable[[Interaction, Verdic
             objective=config.objective,
             renderer=renderer,
             context_tokens=config.model.context_tokens,
+            credit=(earned or {}).get(interaction.interaction_id),
         )
 
     return one
@@ -204,7 +229,7 @@ async def open_episodes(
     if section is None:
         raise ConfigError("environment", "this run has none; try environment=terminal")
     tasks = build(section.tasks, TaskSet, key="environment.tasks", trusted=trusted)
-    begun = sum(1 for _ in folder.episodes.read())
+    earlier = [episode.group for episode in folder.episodes.read()]
     async with LocalPool(tasks, parallel=section.parallel, tools=section.tools) as pool:
         yield EpisodeCollector(
             pool=pool,
@@ -218,7 +243,8 @@ async def open_episodes(
             sampling=config.sampling,
             give_up=give_up,
             record=recording.writer.put,
-            seed=config.seed * _SEEDS_APART + begun,
+            seed=config.seed * _SEEDS_APART + len(earlier),
+            first_group=max(earlier, default=-1) + 1,
             episodes=episodes,
         )
 

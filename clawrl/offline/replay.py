@@ -24,7 +24,7 @@ from clawrl.errors import JudgeError, LearnerError, UserError, first_error
 from clawrl.judge.cues import CuesJudge
 from clawrl.judge.votes import replay
 from clawrl.loop.learner_process import LearnerProcess
-from clawrl.loop.parts import assembler
+from clawrl.loop.parts import assembler, recorded_credits
 from clawrl.offline.equality import Difference, difference_of, ledger_difference, update_difference
 from clawrl.offline.stages import REPLAY
 from clawrl.records.folder import LEDGER_LINES, RunFolder
@@ -99,9 +99,9 @@ async def replay_run(folder: RunFolder, progress: Progress, *, records: bool) ->
         )
     model_path = await asyncio.to_thread(models.resolve, config.model.name, progress=progress)
     outcome = Outcome()
-    samples = await replay_records(
-        folder, await asyncio.to_thread(assembler, config, model_path), progress, outcome
-    )
+    earned = recorded_credits(config, folder, folder.verdicts.read())
+    assemble = await asyncio.to_thread(assembler, config, model_path, earned)
+    samples = await replay_records(folder, assemble, progress, outcome)
     if not samples and not updates and not outcome.turns:
         raise UserError(f"{folder.root}: nothing is recorded there yet")
     base = None

@@ -24,7 +24,13 @@ from clawrl.loop.display import StatusLine
 from clawrl.loop.learner_process import LearnerProcess
 from clawrl.loop.measuring import Measurer
 from clawrl.loop.metrics import MetricsLog
-from clawrl.loop.parts import assembler, build_collector, open_recording, run_until
+from clawrl.loop.parts import (
+    assembler,
+    build_collector,
+    open_recording,
+    recorded_credits,
+    run_until,
+)
 from clawrl.loop.pipeline import Pipeline
 from clawrl.loop.policy import Policy, open_judge, open_policy
 from clawrl.loop.run_folder import store_config
@@ -33,6 +39,7 @@ from clawrl.records.jsonl import read
 from clawrl.records.nouns import Feedback, Interaction, Sample, Update, Verdict
 from clawrl.records.versions import prune
 from clawrl.records.writer import RecordWriter
+from clawrl.samples.credit import Credit
 
 REPLAY = "replay.jsonl"
 """In a folder made from a trained run: the ledger whose batches are to be trained again."""
@@ -92,16 +99,12 @@ async def judge_run(
     """
     recorded = {verdict.interaction_id: verdict for verdict in folder.verdicts.read()}
     same = same_judge(config, composing.load(folder.config))
-    target = folder if not recorded else _sibling(config, folder, "judged")
-    if target is not folder:
-        for name in ("interactions", "feedback"):
-            shutil.copytree(folder.root / name, target.root / name)
-        if same and folder.ledger.exists():
-            shutil.copy(folder.ledger, target.root / REPLAY)
-    else:
-        store_config(config, folder)
+    target = _judged_into(config, folder, again=bool(recorded), same=same)
     model_path = await asyncio.to_thread(models.prepare, config.model.name, progress=display.phase)
     turns = turns_of(folder)
+    stepping = {step.interaction_id for one in folder.episodes.read() for step in one.steps}
+    earned: dict[str, Credit] = {}
+    steps: list[tuple[Interaction, Verdict]] = []
     samples: list[Sample] = []
     replayed = 0
     writer = RecordWriter(target, version=0, queue_records=max(len(turns) * 2, 1))
@@ -115,7 +118,7 @@ async def judge_run(
             pipeline = Pipeline(
                 judge=judge,
                 writer=writer,
-                assemble=assembler(config, model_path),
+                assemble=assembler(config, model_path, earned),
                 concurrent=1,  # in order: the same record gives the same files
                 on_sample=on_sample,
             )
@@ -126,11 +129,31 @@ async def judge_run(
                     replayed += 1
                 else:
                     verdict = await judge.judge(interaction, feedback)
+                if interaction.interaction_id in stepping:  # it waits for the other attempts
+                    steps.append((interaction, verdict))
+                else:
+                    await pipeline.settle(interaction, verdict, record_verdict=True)
+            earned.update(recorded_credits(config, folder, (verdict for _, verdict in steps)))
+            for interaction, verdict in steps:
                 await pipeline.settle(interaction, verdict, record_verdict=True)
     finally:
         await asyncio.to_thread(writer.close)
     if replayed:
         display.say(f"{replayed} verdicts are from recorded votes; --fresh asks the judge again")
+    return target
+
+
+def _judged_into(config: Config, folder: RunFolder, *, again: bool, same: bool) -> RunFolder:
+    """Where verdicts go: the run's own folder, or where it has some, a new one with its turns."""
+    target = _sibling(config, folder, "judged") if again else folder
+    if target is not folder:
+        for name in ("interactions", "feedback", "episodes"):
+            if (folder.root / name).is_dir():
+                shutil.copytree(folder.root / name, target.root / name)
+        if same and folder.ledger.exists():
+            shutil.copy(folder.ledger, target.root / REPLAY)
+    else:
+        store_config(config, folder)
     return target
 
 

@@ -169,6 +169,11 @@ class Sample(Line):
     reply_ids: list[int] = Field(default_factory=list)
     behaviour_logp: list[float] = Field(default_factory=list)
     score: Score | None = None
+    reward: float | None = None
+    """Of an episode's step: its outcome and the votes on it; None: it is no step, or not known."""
+    advantage: float | None = None
+    """Of an episode's step: its reward against the same step of the other attempts, standardised.
+    It stands in place of the score. None: this is no step of an episode."""
     hint: str | None = None
     hinted_prompt_ids: list[int] | None = None
     hint_dropped: str | None = None
@@ -178,6 +183,11 @@ class Sample(Line):
     weights: Weights | None = None
     live: bool = False
     """A live user's turn: it may be older than one that clawrl drove."""
+
+    @property
+    def signal(self) -> float:
+        """What the reply as a whole is reinforced by: the advantage, else the score, else 0."""
+        return self.advantage if self.advantage is not None else float(self.score or 0)
 
 
 class Step(Record):

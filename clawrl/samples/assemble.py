@@ -11,6 +11,7 @@ from functools import partial
 
 from clawrl.config import schema
 from clawrl.records.nouns import Interaction, Sample, Verdict
+from clawrl.samples.credit import Credit
 from clawrl.samples.render import PromptRenderer, RenderError, hinted
 
 
@@ -21,6 +22,7 @@ def assemble(
     objective: schema.Objective,
     renderer: PromptRenderer,
     context_tokens: int,
+    credit: Credit | None = None,
 ) -> Sample:
     """Make the sample of one main turn.
 
@@ -31,6 +33,7 @@ def assemble(
             score of -1 or +1, with `w_opd` alone a usable hint, with both either of them.
         renderer: of the policy's model.
         context_tokens: the longest hinted prompt and reply together; beyond it the hint is dropped.
+        credit: of an episode's step: it stands in place of the verdict's score.
 
     Returns:
         An accepted sample, or a rejected one with its reason and without ids.
@@ -47,6 +50,8 @@ def assemble(
         session_id=interaction.session_id,
         accepted=False,
         score=verdict.score,
+        reward=credit.reward if credit else None,
+        advantage=credit.advantage if credit else None,
         hint=verdict.hint,
         temperature=interaction.sampling.temperature,
         finish_reason=interaction.finish_reason,
@@ -62,7 +67,7 @@ def assemble(
         hinted_ids, dropped = _hinted_prompt(interaction, verdict.hint, renderer, context_tokens)
     elif verdict.hint:
         dropped = "unused_by_objective"
-    reason = _missing_signal(verdict, objective, has_hint=hinted_ids is not None)
+    reason = _missing_signal(verdict, credit, objective, has_hint=hinted_ids is not None)
     if reason is not None:
         return about.model_copy(update={"reason": reason, "hint_dropped": dropped})
     return about.model_copy(
@@ -96,12 +101,16 @@ def capture_fault(interaction: Interaction) -> str | None:
     return None
 
 
-def _missing_signal(verdict: Verdict, objective: schema.Objective, *, has_hint: bool) -> str | None:
-    """Why the objective can learn nothing from this verdict; None: it can."""
+def _missing_signal(
+    verdict: Verdict, credit: Credit | None, objective: schema.Objective, *, has_hint: bool
+) -> str | None:
+    """Why the objective can learn nothing from this turn; None: it can."""
     if has_hint:
         return None
     if objective.w_binary == 0:
         return "no_hint"
+    if credit is not None:
+        return credit.reason
     if verdict.score is None:
         return "no_feedback_score"
     return "score_0" if verdict.score == 0 else None

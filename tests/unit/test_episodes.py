@@ -17,7 +17,7 @@ from clawrl.engine.scripted import ScriptedEngine
 from clawrl.environments.states import state_of
 from clawrl.errors import EngineError
 from clawrl.loop.environment_table import picture
-from clawrl.loop.parts import open_episodes, record_engine
+from clawrl.loop.parts import open_episodes, record_engine, recorded_credits
 from clawrl.protocols import Engine
 from clawrl.records.folder import RunFolder
 from clawrl.serving.policy import ServedPolicy
@@ -183,3 +183,32 @@ def test_the_command_collects_lists_and_shows(tmp_path: Path) -> None:
     for part in ("echo hello > greeting.txt", "[exit code 0]", "not judged", "outcome 1"):
         assert part in shown
     assert json.loads(ran("episodes", run, "--json").splitlines()[0])["task_id"] == "write-hello"
+
+
+async def test_judging_a_run_waits_for_all_attempts_and_credits_each_step(tmp_path: Path) -> None:
+    config = configured(tmp_path, "judge=cues")
+    folder, _, _ = await collected(tmp_path, ByTurns())
+    episodes = list(folder.episodes.read())
+    assert sorted(e.reward for e in episodes if e.reward is not None) == [0.0, 1.0]
+    earned = recorded_credits(config, folder, [])
+    assert {credit.reason for credit in earned.values()} == {"no_feedback_score"}
+    plain = compose(["recipe=terminal", "environment.process=none"])
+    earned = recorded_credits(plain, folder, [])
+    better = {s.interaction_id for e in episodes if e.reward for s in e.steps}
+    for name, credit in earned.items():
+        assert credit.reason is None
+        assert (credit.advantage > 0) == (name in better)
+
+
+class ByTurns(ScriptedEngine):
+    """Every other episode solves the task."""
+
+    def __init__(self) -> None:
+        super().__init__([MAKE, SUBMIT])
+        self._begun = 0
+
+    async def chat(self, body: dict[str, Any]) -> dict[str, Any]:
+        first = len(body["messages"]) == 2
+        self._begun += first
+        self._script[0] = LIST if first and self._begun % 2 else MAKE
+        return await super().chat(body)
