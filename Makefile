@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -q -n auto --dist loadgroup --no-loadscope-reorder
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test check fast engine setup clean
+.PHONY: help demo test check fast engine clients setup clean
 
 help:  ## Say what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | column -t -s $$'\t'
@@ -36,6 +36,10 @@ fast: setup  ## Tests without an engine
 
 engine: setup  ## Tests with the real vLLM and real processes
 	$(PYTEST) --maxprocesses 2 -m "engine or slow"
+
+clients: setup  ## Stock clients, unmodified, talk to the gateway: installs them, then tests
+	VENV=$(VENV) bash .ci/clients
+	$(BIN)/pytest -q -rs -m clients tests/clients
 
 clean:  ## Remove .venv
 	rm -rf $(VENV)

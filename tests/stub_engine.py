@@ -44,15 +44,15 @@ class StubEngine(Engine):
                 await self.gate.wait()
         finally:
             self.running -= 1
-        words = self._words()
+        words, calls = self._words(body), self.calls(body)
         message: dict[str, Any] = {"role": "assistant", "content": "".join(words)}
-        if self.tool_calls:
-            message["tool_calls"] = self.tool_calls
+        if calls:
+            message["tool_calls"] = calls
         choice = {
             "index": 0,
             "message": message,
             "logprobs": _logprobs(words),
-            "finish_reason": self.finish_reason,
+            "finish_reason": self._finish(calls),
             "token_ids": list(range(10, 10 + len(words))),
         }
         return self.change(
@@ -63,7 +63,7 @@ class StubEngine(Engine):
                 "model": "policy",
                 "choices": [choice],
                 "usage": _usage(words),
-                "prompt_token_ids": PROMPT_IDS,
+                "prompt_token_ids": self.prompt_ids(body),
                 "prompt_text": None,
             }
         )
@@ -74,23 +74,23 @@ class StubEngine(Engine):
             raise self.error
         self._enter()
         try:
-            async for chunk in self._chunks():
+            async for chunk in self._chunks(body):
                 yield self.change(chunk)
         finally:
             self.running -= 1
 
-    async def _chunks(self) -> AsyncIterator[dict[str, Any]]:
-        words, gate = self._words(), self.gate
+    async def _chunks(self, body: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
+        words, tool_calls, gate = self._words(body), self.calls(body), self.gate
         first = _chunk({"role": "assistant", "content": ""})
-        yield {**first, "prompt_token_ids": PROMPT_IDS, "prompt_text": None}
+        yield {**first, "prompt_token_ids": self.prompt_ids(body), "prompt_text": None}
         for index, word in enumerate(words):
             if index == 1 and gate is not None:
                 await gate.wait()
             if self.error is not None and index == self.error_after:
                 raise self.error
-            finish = self.finish_reason if index == len(words) - 1 else None
             last = index == len(words) - 1
-            calls = {"tool_calls": self.tool_calls} if last and self.tool_calls else {}
+            finish = self._finish(tool_calls) if last else None
+            calls = {"tool_calls": tool_calls} if last and tool_calls else {}
             chunk = _chunk({"content": word, **calls}, finish)
             chunk["choices"][0] |= {"token_ids": [10 + index], "logprobs": _logprobs([word])}
             yield chunk
@@ -100,8 +100,23 @@ class StubEngine(Engine):
         self.running += 1
         self.entered.set()
 
-    def _words(self) -> list[str]:
-        words = next(self.replies).split(" ")
+    def text(self, body: dict[str, Any]) -> str:
+        """What is said to a request."""
+        return next(self.replies)
+
+    def calls(self, body: dict[str, Any]) -> list[dict[str, Any]] | None:
+        """The tools that are called with it."""
+        return self.tool_calls
+
+    def prompt_ids(self, body: dict[str, Any]) -> list[int]:
+        """The ids that the request was rendered to."""
+        return PROMPT_IDS
+
+    def _finish(self, calls: list[dict[str, Any]] | None) -> str | None:
+        return self.finish_reason
+
+    def _words(self, body: dict[str, Any]) -> list[str]:
+        words = self.text(body).split(" ")
         return [word if index == 0 else f" {word}" for index, word in enumerate(words)]
 
     async def generate(self, prompt_ids: list[int], sampling: Sampling) -> Generation:

@@ -36,8 +36,9 @@ def next_state(
     with the ids of its calls; a client may have joined it with another reply of the session. The
     messages that follow it directly (several tool results, a user who sent two messages) are joined
     by blank lines. The role is that of the first; a user message that a framework wrote counts as a
-    tool's. Errands in between, and the replies to them, are passed over. System messages count only
-    where nothing else came back: some clients report a tool's result in one.
+    tool's, and a person's words that a framework passed on count alone. Errands in between, and the
+    replies to them, are passed over. System messages count only where nothing else came back: some
+    clients report a tool's result in one.
 
     Args:
         own: the turn's reply.
@@ -55,6 +56,8 @@ def next_state(
         return None
     after = _answer(said[places[-1] + 1 :])
     words = [one for one in after if one.role != "system"] or after
+    # What a tool says of a call that a person refused is no answer; the person's words are.
+    words = [one for one in words if one.person] or words
     if not words:
         return None
     content = "\n\n".join(one.text for one in words)

@@ -50,6 +50,8 @@ class Said:
     """A user message by which an errand is known."""
     machine: bool = False
     """A user message that no human wrote."""
+    person: bool = False
+    """A user message by which a framework passes on what a human said to a tool's call."""
 
     @property
     def signature(self) -> Signature:
@@ -90,7 +92,10 @@ def _said(
         text = _without_noise(text, rules)
         side = next((rule for rule in rules.side.user if rule.like.search(text)), None)
         machine = any(rule.search(text) for rule in rules.machine)
-        return Said(role, text, words_of(text), side=side, machine=machine)
+        passed_on = next(filter(None, (rule.search(text) for rule in rules.person)), None)
+        text = text[passed_on.end() :] if passed_on else text
+        person = passed_on is not None
+        return Said(role, text, words_of(text), side=side, machine=machine, person=person)
     return Said(role, text, words_of(text))
 
 

@@ -100,6 +100,7 @@ class Rules(_Rule):
     ephemeral: tuple[Pattern, ...] = ()
     noise: tuple[LinePattern, ...] = ()
     machine: tuple[LinePattern, ...] = ()
+    person: tuple[LinePattern, ...] = ()
     compacted: tuple[Pattern, ...] = ()
     side: SideRules = Field(default_factory=SideRules)
 

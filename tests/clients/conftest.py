@@ -1,0 +1,13 @@
+"""Stock clients are run when they are asked for, with `-m clients`: they take minutes."""
+
+from __future__ import annotations
+
+import pytest
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if "clients" in config.getoption("markexpr", ""):
+        return
+    left_out = [item for item in items if item.get_closest_marker("clients")]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item not in left_out]
