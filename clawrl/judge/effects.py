@@ -6,6 +6,8 @@ above zero beside it; a thing that is looked at and called unchanged. Pure.
 
 from __future__ import annotations
 
+import re
+
 from clawrl.judge.phrasebook import pattern
 
 SHORT_LINES = 8
@@ -32,12 +34,27 @@ def nothing_done(output: str) -> str | None:
     ]
     if any(_above_zero(match["a"]) for match in counts):
         return None
+    if (match := _same_twice(output) or _all_zero(output)) is not None:
+        return match.group()
     found = (
         pattern("effects", "unchanged").search(output)
         or pattern("effects", "nothing_done_zh").search(output)
         or next(iter(counts), None)
     )
     return found.group() if found else None
+
+
+def _same_twice(output: str) -> re.Match[str] | None:
+    """A value before and after that is one and the same: "light -> light", "0 (was 0)"."""
+    return pattern("effects", "same_twice").search(output)
+
+
+def _all_zero(output: str) -> re.Match[str] | None:
+    """The first count, where every count is 0 and none of them counts faults."""
+    counts = [*pattern("effects", "count").finditer(pattern("effects", "measure").sub(" ", output))]
+    if not counts or pattern("effects", "fault").search(output):
+        return None
+    return None if any(_above_zero(match["a"]) for match in counts) else counts[0]
 
 
 def _above_zero(count: str) -> bool:

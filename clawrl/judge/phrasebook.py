@@ -56,7 +56,7 @@ def language_rules() -> tuple[Rule, ...]:
     names = (
         "reassurance", "asides", "chinese_asides", "style", "content", "requests", "changes",
         "facts", "challenges", "agent", "outcomes", "irony", "approval", "terse",
-        "chinese", "chinese_requests", "chinese_approval",
+        "languages", "chinese", "chinese_requests", "chinese_approval",
     )  # fmt: skip
     return tuple(rule for name in names for rule in _load(name))
 

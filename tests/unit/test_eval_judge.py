@@ -131,11 +131,12 @@ def test_votes_agree_as_a_count_of_pairs_says(ballots):
 
 def test_the_set_is_large_mixed_and_no_single_answer_gets_half():
     states = own_states()
-    assert len(states) >= 330
+    assert len(states) >= 900
     assert len({state.content for state in states}) == len(states)
-    assert sum(state.role == "tool" for state in states) >= 90
-    assert 0.3 <= sum(state.language == "zh" for state in states) / len(states) <= 0.4
-    assert sum(state.injected for state in states) >= 25
+    assert sum(state.role == "tool" for state in states) >= 250
+    assert 0.2 <= sum(state.language == "zh" for state in states) / len(states) <= 0.4
+    assert len({state.language for state in states}) >= 10
+    assert sum(state.injected for state in states) >= 70
     for part in ("open", "held out"):
         scores = Counter(state.score for state in states if state.part == part)
         assert max(scores.values()) < scores.total() / 2

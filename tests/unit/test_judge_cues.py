@@ -97,6 +97,11 @@ def test_the_next_piece_of_work_after_use_or_praise_is_plus_1(text):
     assert read_next_state("user", text) == (1, None)
 
 
+@pytest.mark.parametrize(("text", "score"), CASES["other_languages"])
+def test_plain_words_of_other_languages_are_understood(text, score):
+    assert read_next_state("user", text)[0] == score
+
+
 def test_a_change_asked_for_after_praise_is_still_a_change():
     assert read_next_state("user", "Great. Now make it shorter.")[0] == -1
     assert read_next_state("user", "Thanks! Next time please leave out the intro.")[0] == -1
