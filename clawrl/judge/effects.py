@@ -50,7 +50,9 @@ def _same_twice(output: str) -> re.Match[str] | None:
 
 
 def _all_zero(output: str) -> re.Match[str] | None:
-    """The first count, where every count is 0 and none of them counts faults."""
+    """The first count of what was done, where every count is 0 and none of them counts faults."""
+    if output.count("\n") > PULSE_LINES or pattern("effects", "doing").search(output) is None:
+        return None
     counts = [*pattern("effects", "count").finditer(pattern("effects", "measure").sub(" ", output))]
     if not counts or pattern("effects", "fault").search(output):
         return None
