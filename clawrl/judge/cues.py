@@ -17,7 +17,19 @@ from functools import cache
 from clawrl.judge.clauses import Clause, clauses, machine_text, plain, unquoted, without_tasks
 from clawrl.judge.injections import without_injections
 from clawrl.judge.phrasebook import Rule, language_rules
-from clawrl.judge.shape import blames, meant_else, next_work, notice, own_fault, own_words, shrug
+from clawrl.judge.shape import (
+    blames,
+    mark,
+    meant_else,
+    next_work,
+    not_yet,
+    notice,
+    own_fault,
+    own_words,
+    requests,
+    says_right,
+    shrug,
+)
 from clawrl.judge.tool_output import exit_code, read_output
 from clawrl.judge.votes import choose_hint, majority
 from clawrl.judge.wording import instruction, joined, reminder
@@ -107,6 +119,8 @@ def _read(role: str, content: str) -> tuple[Score | None, str | None]:
         return read_output(content)
     if not content.strip():
         return None, None
+    if (marked := mark(content)) is not None:
+        return marked, None
     if notice(content):
         return 0, None
     if len(content.strip()) <= TERSE_CHARS and shrug(content):
@@ -140,17 +154,17 @@ def _taking_back(found: list[_Reading]) -> list[_Reading]:
 
     Blame of the reply stays. Thanks behind it are for what is asked: only praise before it counts.
     """
-    asked = any(one.score == -1 for one in found)
     texts = [one.clause.text for one in found]
+    asked = any(one.score == -1 for one in found) or any(requests(text) for text in texts)
     own = [meant_else(text) or (asked and (own_words(text) or own_fault(text))) for text in texts]
     if not any(own):
-        return found
+        return _unread(found) if any(not_yet(text) for text in texts) else found
     first = own.index(True)
     kept = [
         not own[i]
         and (
             (one.score == -1 and (blames(one.clause.text) or one.clause.contrasted))
-            or (one.score == 1 and (i < first or _SAYS_RIGHT.search(one.clause.text) is not None))
+            or (one.score == 1 and (i < first or says_right(one.clause.text)))
         )
         for i, one in enumerate(found)
     ]
@@ -160,7 +174,12 @@ def _taking_back(found: list[_Reading]) -> list[_Reading]:
     ]
 
 
-_SAYS_RIGHT = re.compile(r"\byou(?:'re| are| were) right\b|\byour \w+ (?:was|is)\b", re.IGNORECASE)
+def _unread(found: list[_Reading]) -> list[_Reading]:
+    """Of who has not looked at the reply only thanks and blame of the reply itself count."""
+    return [
+        replace(one, score=0, hints=()) if one.score == -1 and not blames(one.clause.text) else one
+        for one in found
+    ]
 
 
 def _set_against(before: list[_Reading], one: _Reading) -> _Reading:

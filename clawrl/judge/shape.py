@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from clawrl.judge.clauses import plain
 from clawrl.judge.phrasebook import pattern
+from clawrl.records.nouns import Score
 
 _MARK_CHARS = 4
 
@@ -47,6 +48,30 @@ def notice(text: str) -> bool:
         pattern("shape", "notice").search(text.strip())
         and pattern("shape", "presence").search(text)
     )
+
+
+def mark(text: str) -> Score | None:
+    """The score of a line of the chat's own that tells of a mark: "[user left a thumbs-down]"."""
+    if not pattern("shape", "notice").search(text.strip()):
+        return None
+    if pattern("shape", "rejecting_mark").search(text):
+        return -1
+    return 1 if pattern("shape", "approving_mark").search(text) else None
+
+
+def requests(text: str) -> bool:
+    """Whether something is asked for."""
+    return pattern("shape", "request").search(plain(text)) is not None
+
+
+def says_right(clause: str) -> bool:
+    """Whether a clause says that the reply had it right."""
+    return pattern("shape", "says_right").search(plain(clause)) is not None
+
+
+def not_yet(text: str) -> bool:
+    """Whether the person has not looked at the reply."""
+    return pattern("shape", "not_yet").search(plain(text)) is not None
 
 
 def shrug(text: str) -> bool:

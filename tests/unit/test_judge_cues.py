@@ -102,6 +102,16 @@ def test_plain_words_of_other_languages_are_understood(text, score):
     assert read_next_state("user", text)[0] == score
 
 
+@pytest.mark.parametrize("text", CASES["not_read_yet"])
+def test_who_has_not_looked_yet_says_nothing(text):
+    assert read_next_state("user", text) == (0, None)
+
+
+@pytest.mark.parametrize(("text", "score"), CASES["marks"])
+def test_a_mark_left_in_the_chat_counts(text, score):
+    assert read_next_state("user", text) == (score, None)
+
+
 def test_a_change_asked_for_after_praise_is_still_a_change():
     assert read_next_state("user", "Great. Now make it shorter.")[0] == -1
     assert read_next_state("user", "Thanks! Next time please leave out the intro.")[0] == -1
