@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -q -n auto --dist loadgroup --no-loadscope-reorder
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test check fast engine clients setup clean
+.PHONY: help demo test check fast engine clients setup clean browser
 
 help:  ## Say what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | column -t -s $$'\t'
@@ -22,7 +22,7 @@ $(STAMP): pyproject.toml .ci/setup
 demo: setup  ## Eight updates on a 135M model, measured before and after (about nine minutes)
 	$(BIN)/clawrl train recipe=demo
 
-test: setup check  ## Everything that CI runs
+test: setup browser check  ## Everything that CI runs
 	$(PYTEST) --maxprocesses 2
 
 check: setup  ## Lint, format, types, imports
@@ -36,6 +36,9 @@ fast: setup  ## Tests without an engine
 
 engine: setup  ## Tests with the real vLLM and real processes
 	$(PYTEST) --maxprocesses 2 -m "engine or slow"
+
+browser:  ## A Chromium for the tests of the page, where apt can bring one
+	bash .ci/browser
 
 clients: setup  ## Stock clients, unmodified, talk to the gateway: installs them, then tests
 	VENV=$(VENV) bash .ci/clients

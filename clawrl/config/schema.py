@@ -122,6 +122,8 @@ class Gateway(Section):
     """`as_asked`: a request whose sampling the learner cannot repeat is served and not trained on;
     `override`: it is drawn over the whole vocabulary, and at the run's temperature if it
     wants 0."""
+    page: bool = True
+    """Serve the page to talk on, under `/ui`."""
     redact: bool = True
     """Blank personal data of live users before anything is recorded."""
     max_requests: int = Field(default=512, ge=1)

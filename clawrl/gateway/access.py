@@ -65,6 +65,13 @@ class AccessCheck:
             )
         return names[0]
 
+    def user_of(self, key: str) -> tuple[bool, str | None]:
+        """Whether a key lets somebody in, and as whom; for the page, which asks for it itself."""
+        try:
+            return True, self.check_key(Headers({"authorization": f"Bearer {key}"}))
+        except ApiError:
+            return False, None
+
     async def read_json(self, request: Request) -> dict[str, Any]:
         """The body as an object: of type JSON (415), not too large (413), well formed (400)."""
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()

@@ -10,7 +10,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from starlette.routing import Mount, Route
 from starlette.types import ASGIApp
 
 from clawrl.config import schema
@@ -47,6 +47,7 @@ def create_app(
     on_feedback: Callable[[Interaction, Feedback], None],
     admission: Admission | None = None,
     earlier: Iterable[tuple[Interaction, bool]] = (),
+    page: ASGIApp | None = None,
 ) -> Starlette:
     """Build the gateway.
 
@@ -62,6 +63,7 @@ def create_app(
             must return at once and not raise.
         earlier: turns of an earlier life of this gateway, in order, each with whether it can still
             get its next state: their sessions go on.
+        page: what people see under `/ui`; it checks its requests itself.
         admission: where turns that clawrl drives wait for room; live users never do.
 
     Returns:
@@ -98,6 +100,7 @@ def create_app(
             Route("/v1/feedback", endpoints.feedback, methods=["POST"]),
             Route("/v1/models", endpoints.models, methods=["GET"]),
             Route("/healthz", endpoints.health, methods=["GET"]),
+            *([Mount("/ui", app=page)] if page is not None else []),
         ],
         exception_handlers={
             ApiError: _refused,

@@ -12,21 +12,25 @@ from contextlib import AsyncExitStack
 
 from starlette.applications import Starlette
 
-from clawrl.config.schema import Config
+from clawrl.config.schema import Config, given_keys
 from clawrl.errors import first_error
+from clawrl.gateway.access import AccessCheck
 from clawrl.gateway.app import create_app
 from clawrl.gateway.serve import GatewayServer, require_free
 from clawrl.loop.backlog import Backlog, backlog
 from clawrl.loop.display import REFRESH_S, Display
 from clawrl.loop.learner_process import LearnerProcess
 from clawrl.loop.metrics import MetricsLog
-from clawrl.loop.parts import assembler, earlier_turns, watch_writer
+from clawrl.loop.parts import assembler, decoder, earlier_turns, watch_writer
 from clawrl.loop.pipeline import Pipeline
 from clawrl.loop.policy import Policy, open_judge, open_policy
 from clawrl.loop.publishing import LedgerFollower
 from clawrl.records.folder import RunFolder
 from clawrl.records.nouns import Update
 from clawrl.records.writer import RecordWriter
+from clawrl.ui.mount import PATH, open_page
+from clawrl.ui.page import Page
+from clawrl.ui.view import RunView
 from clawrl.weights.publisher import Publisher
 
 ENDLESS = 1_000_000_000
@@ -100,6 +104,27 @@ class Living:
             concurrent=config.loop.judge_calls,
             on_sample=follower.count,
         )
+        listening = ""
+        access = AccessCheck(config.gateway)
+        page = None
+        if config.gateway.page:
+            say("building the page")
+            page = await stack.enter_async_context(
+                open_page(
+                    Page(
+                        view=RunView(folder),
+                        engine=policy.engine,
+                        objective=config.objective,
+                        decode=await asyncio.to_thread(decoder, policy.model_path),
+                        base_url=lambda: listening,
+                        version=lambda: served.version,
+                        model_name=policy.server.served_name,
+                        user_of=access.user_of,
+                        keyed=bool(given_keys(config.gateway)),
+                    ),
+                    access.check_origin,
+                )
+            )
         app = create_app(
             engine=policy.engine,
             served=served,
@@ -110,16 +135,20 @@ class Living:
             temperature=config.sampling.temperature,
             on_feedback=pipeline.submit,
             earlier=await asyncio.to_thread(earlier_turns, folder, config.gateway.session_idle_s),
+            page=page,
         )
         gateway = await stack.enter_async_context(
             GatewayServer(app, config.gateway.host, config.gateway.port)
         )
+        listening = gateway.base_url
         self._state.unused = len(left.unused)
         for interaction, verdict in left.unassembled:
             await pipeline.settle(interaction, verdict, record_verdict=False)
         for interaction, feedback in left.unjudged:
             pipeline.submit(interaction, feedback)
         self._display.say(f"serving {config.model.name} at {gateway.base_url}/v1")
+        if page is not None:
+            self._display.say(f"  talk to it: {gateway.base_url}{PATH}/")
         for line in self._hints(gateway.base_url, policy.server.served_name):
             self._display.say(line)
         try:

@@ -120,6 +120,18 @@ async def record_engine(
         raise disk_error(writer.failure, then=then)
 
 
+def decoder(model_path: Path) -> Callable[[int], str]:
+    """What one token id reads as."""
+    from transformers import AutoTokenizer
+
+    tokenizer: Any = AutoTokenizer.from_pretrained(str(model_path))
+
+    def decode(token: int) -> str:
+        return str(tokenizer.decode([token]))
+
+    return decode
+
+
 def earlier_turns(folder: RunFolder, idle_s: float) -> list[tuple[Interaction, bool]]:
     """The recorded turns whose sessions may go on, with whether each still waits.
 
