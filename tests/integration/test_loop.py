@@ -20,6 +20,7 @@ from clawrl.records.folder import RunFolder
 from clawrl.records.nouns import Update
 from tests.tiny import make_tiny_model
 
+# A test that needs no run of another one has a group of its own: two cores share them.
 pytestmark = [pytest.mark.engine, pytest.mark.slow, pytest.mark.timeout(1500)]
 
 BATCH = 4
@@ -170,6 +171,7 @@ def test_a_run_judged_and_trained_again_gives_the_same_samples_and_bits(
     assert [update.digest_after for update in again.surviving_updates()] == digests
 
 
+@pytest.mark.xdist_group("stages")
 def test_the_stages_one_after_another_do_what_the_loop_does(runs: Runs):
     code, output = runs.run("collect", *runs.settings("stages"), "--turns", str(2 * BATCH + 4))
     assert code == 0, output
@@ -188,6 +190,7 @@ def test_the_stages_one_after_another_do_what_the_loop_does(runs: Runs):
     ]
 
 
+@pytest.mark.xdist_group("killed supervisor")
 def test_a_supervisor_that_is_killed_again_and_again_loses_nothing(runs: Runs):
     code, output = runs.run(
         "train", *runs.settings("again"), failpoint="supervisor.before_verdict@3"
@@ -205,6 +208,7 @@ def test_a_supervisor_that_is_killed_again_and_again_loses_nothing(runs: Runs):
     assert_every_sample_is_used_once(folder)
 
 
+@pytest.mark.xdist_group("killed parts")
 def test_learner_and_engine_recover_from_being_killed(runs: Runs):
     """The learner dies at its second update; the engine dies after the first one is published."""
     started = runs.start("train", *runs.settings("killed"), failpoint="learner.after_weights@2")
@@ -233,6 +237,7 @@ def kill_engine(started: Started) -> bool:
     return False
 
 
+@pytest.mark.xdist_group("beside")
 def test_learning_beside_sampling_keeps_staleness_within_its_bound(runs: Runs):
     code, output = runs.run("train", *runs.settings("beside"), "loop.max_staleness=1")
     assert code == 0, output
@@ -249,6 +254,7 @@ def test_learning_beside_sampling_keeps_staleness_within_its_bound(runs: Runs):
     assert accepted == Counter([*used, *stale, *folder.remainder()])
 
 
+@pytest.mark.xdist_group("stopped")
 def test_ctrl_c_saves_and_says_how_to_go_on(runs: Runs):
     started = runs.start("train", *runs.settings("stopped"))
     folder = RunFolder(runs.root / "stopped")
@@ -291,6 +297,7 @@ def test_a_port_in_use_is_one_line(runs: Runs):
     assert str(port) in output.splitlines()[-1]
 
 
+@pytest.mark.xdist_group("full disk")
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small tmpfs needs root")
 def test_a_full_disk_is_one_line_and_nothing_written_is_lost(runs: Runs, tmp_path: Path):
     place = tmp_path / "small"
