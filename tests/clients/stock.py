@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,12 +11,16 @@ from typing import Any, ClassVar, Protocol
 
 import openai
 
+from clawrl.connect.change import plan
+from clawrl.connect.clients import CLIENTS as CONNECTED
+from clawrl.connect.clients import Endpoint
 from tests.clients.terminal import Terminal
 
 ROOT = Path(__file__).parents[2]
 PYPI = ROOT / ".venv" / "clients" / "bin"
 NPM = ROOT / ".clients" / "node_modules"
 LIMIT_S = 600
+CONTEXT_TOKENS = 8192
 
 
 class Conversation(Protocol):
@@ -219,4 +224,114 @@ class _MiniConversation:
         await self._terminal.close()
 
 
-CLIENTS: list[Client] = [OpenAI(), Llm(), MiniSweAgent()]
+def connect(name: str, base_url: str, home: Path, *, max_tokens: int = 1024) -> Path:
+    """What `clawrl connect NAME` writes; the path of the file."""
+    to = Endpoint(base_url, "policy", "none", CONTEXT_TOKENS, max_tokens)
+    change = plan(CONNECTED[name], to, home)
+    change.write()
+    return home / CONNECTED[name].path
+
+
+class Codex(Client):
+    """`codex exec`, then `codex exec resume`."""
+
+    name = "codex"
+    program = NPM / ".bin" / "codex"
+
+    async def version(self, home: Path) -> str:
+        return (await run(self.program, "--version", home=home)).split()[-1]
+
+    def open(self, base_url: str, home: Path) -> Conversation:
+        connect("codex", base_url, home)
+        return _CodexConversation(home)
+
+
+class _CodexConversation:
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._thread = ""
+
+    async def say(self, text: str) -> str:
+        again = ("resume",) if self._thread else ()
+        thread = (self._thread,) if self._thread else ()
+        # The sandbox is off: it needs rights that a container does not have.
+        options = ("--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox")
+        said = await run(Codex.program, "exec", *again, *options, *thread, text, home=self._home)
+        events = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
+        started = [event for event in events if event["type"] == "thread.started"]
+        self._thread = started[-1]["thread_id"] if started else self._thread
+        answers = [event["item"] for event in events if event["type"] == "item.completed"]
+        return "\n".join(one["text"] for one in answers if one["type"] == "agent_message")
+
+    async def close(self) -> None: ...
+
+
+class OpenCode(Client):
+    """`opencode run`, then `opencode run --continue`."""
+
+    name = "opencode"
+    program = NPM / ".bin" / "opencode"
+    _QUIET: ClassVar = {"OPENCODE_DISABLE_MODELS_FETCH": "1", "OPENCODE_DISABLE_AUTOUPDATE": "1"}
+
+    async def version(self, home: Path) -> str:
+        return (await run(self.program, "--version", home=home)).strip()
+
+    def open(self, base_url: str, home: Path) -> Conversation:
+        connect("opencode", base_url, home)
+        return _OpenCodeConversation(home, self._QUIET)
+
+    def errand(self, body: dict[str, Any]) -> str | None:
+        return "title" if "You are a title generator" in str(body["messages"][0]) else None
+
+
+class _OpenCodeConversation:
+    def __init__(self, home: Path, extra: dict[str, str]) -> None:
+        self._home = home
+        self._extra = extra
+        self._begun = False
+
+    async def say(self, text: str) -> str:
+        more = ("--continue",) if self._begun else ()
+        self._begun = True
+        said = await run(
+            OpenCode.program, "run", "--auto", *more, text, home=self._home, extra=self._extra
+        )
+        return said.strip()
+
+    async def close(self) -> None: ...
+
+
+class OpenClaw(Client):
+    """`openclaw agent --local`, in the lean configuration for small models."""
+
+    name = "openclaw"
+    program = NPM / ".bin" / "openclaw"
+
+    async def version(self, home: Path) -> str:
+        return (await run(self.program, "--version", home=home)).split()[1]
+
+    def open(self, base_url: str, home: Path) -> Conversation:
+        path = connect("openclaw", base_url, home)
+        config = json.loads(path.read_text())
+        config["agents"]["defaults"] |= {
+            "skipBootstrap": True,
+            "skills": [],
+            "experimental": {"localModelLean": True},
+        }
+        config["tools"] = {"allow": ["read", "write", "edit", "exec"]}
+        path.write_text(json.dumps(config))
+        return _OpenClawConversation(home)
+
+
+class _OpenClawConversation:
+    def __init__(self, home: Path) -> None:
+        self._home = home
+
+    async def say(self, text: str) -> str:
+        arguments = ("agent", "--local", "--agent", "main", "-m", text)
+        return (await run(OpenClaw.program, *arguments, home=self._home)).strip()
+
+    async def close(self) -> None: ...
+
+
+CLIENTS: list[Client] = [OpenAI(), Llm(), MiniSweAgent(), Codex(), OpenCode(), OpenClaw()]

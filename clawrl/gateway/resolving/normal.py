@@ -103,7 +103,15 @@ def _without_noise(text: str, rules: Rules) -> str:
     for rule in rules.noise:
         text, found = rule.subn("", text)
         text = text.strip("\n") if found else text
-    return text
+    return _unwrapped(text)
+
+
+def _unwrapped(text: str) -> str:
+    """A message that a client put into quotes as a whole, as a command line's, without them."""
+    inner = text.strip()[1:-1]
+    if text.strip() != f'"{inner}"' or '"' in inner.replace('\\"', ""):
+        return text
+    return inner.replace('\\"', '"')
 
 
 def signature_of(message: Message) -> Signature:
