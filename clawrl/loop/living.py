@@ -118,7 +118,7 @@ class Living:
                         decode=await asyncio.to_thread(decoder, policy.model_path),
                         base_url=lambda: listening,
                         version=lambda: served.version,
-                        model_name=policy.server.served_name,
+                        model_name=policy.model_name,
                         user_of=access.user_of,
                         keyed=bool(given_keys(config.gateway)),
                     ),
@@ -130,7 +130,7 @@ class Living:
             served=served,
             writer=writer,
             config=config.gateway,
-            model_name=policy.server.served_name,
+            model_name=policy.model_name,
             template_kwargs=config.model.template_kwargs,
             temperature=config.sampling.temperature,
             on_feedback=pipeline.submit,
@@ -149,7 +149,7 @@ class Living:
         self._display.say(f"serving {config.model.name} at {gateway.base_url}/v1")
         if page is not None:
             self._display.say(f"  talk to it: {gateway.base_url}{PATH}/")
-        for line in self._hints(gateway.base_url, policy.server.served_name):
+        for line in self._hints(gateway.base_url, policy.model_name):
             self._display.say(line)
         try:
             async with asyncio.TaskGroup() as group:

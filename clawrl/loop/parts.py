@@ -65,7 +65,7 @@ async def open_recording(
         policy.engine,
         policy.served,
         on_feedback,
-        model_name=policy.server.served_name,
+        model_name=policy.model_name,
         then=then,
     ) as recording:
         yield recording

@@ -12,6 +12,7 @@ from clawrl import models
 from clawrl.config.build import build
 from clawrl.config.schema import Config, Plugin
 from clawrl.engine.client import VllmEngine
+from clawrl.engine.external import external_model
 from clawrl.engine.keeper import EngineKeeper
 from clawrl.engine.server import EngineServer
 from clawrl.errors import ConfigError, WeightsError
@@ -29,10 +30,13 @@ class Policy:
     """A running engine and what it serves."""
 
     model_path: Path
-    server: EngineServer
+    model_name: str
+    """What requests to the engine call it."""
+    engine_url: str
+    """Without `/v1`."""
     engine: VllmEngine
     served: ServedPolicy
-    keeper: EngineKeeper
+    keeper: EngineKeeper | ExternalEngine
 
 
 def weights_path(folder: RunFolder, model_path: Path, version: int) -> Path:
@@ -49,8 +53,13 @@ async def open_policy(
     Raises:
         ModelError: the model cannot be found.
         EngineError: the engine does not start.
+        ConfigError: it is an external one.
         WeightsError: the ledger names a version that is not on the disk.
     """
+    if config.engine.device == "external":
+        raise ConfigError(
+            "engine", "an external engine's weights are not ours to change: it can only be served"
+        )
     model_path = await asyncio.to_thread(models.prepare, config.model.name, progress=progress)
     updates = folder.surviving_updates()
     if updates:
@@ -75,7 +84,36 @@ async def open_policy(
             current=lambda: (weights_path(folder, model_path, served.version), served.version),
             served=served,
         )
-        yield Policy(model_path, server, engine, served, keeper)
+        yield Policy(model_path, server.served_name, server.base_url, engine, served, keeper)
+
+
+class ExternalEngine:
+    """Somebody else keeps it running."""
+
+    async def run(self) -> None:
+        """Wait for ever."""
+        await asyncio.Event().wait()
+
+
+@asynccontextmanager
+async def open_external(config: Config, progress: Progress) -> AsyncGenerator[Policy]:
+    """A policy that a server elsewhere serves; its weights are not ours to change.
+
+    Raises:
+        EngineError: it does not answer, or serves no model.
+    """
+    url = (config.engine.base_url or "").rstrip("/").removesuffix("/v1")
+    progress(f"asking {url} what it serves")
+    name = await external_model(url)
+    async with VllmEngine(
+        url,
+        model=name,
+        request_timeout_s=config.engine.request_timeout_s,
+        update_timeout_s=config.engine.update_timeout_s,
+        lora=False,
+    ) as engine:
+        served = ServedPolicy(0, f"external:{name}")
+        yield Policy(Path(name), name, url, engine, served, ExternalEngine())
 
 
 @asynccontextmanager
@@ -163,10 +201,10 @@ async def open_judge(
             if policy is None:
                 raise ConfigError("judge.engine", "no policy is served here; give a base URL")
             supplied |= {
-                "base_url": f"{policy.server.base_url}/v1",
+                "base_url": f"{policy.engine_url}/v1",
                 "judging_version": lambda: policy.served.version,
             }
-            settings["model"] = policy.server.served_name
+            settings["model"] = policy.model_name
             section = section.model_validate({"_target_": section.target, **settings})
         elif where is not None:
             supplied["base_url"] = where

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from clawrl.config.schema import Config
 from clawrl.loop.display import StatusLine
 from clawrl.loop.parts import open_recording, run_until
-from clawrl.loop.policy import Policy, open_policy
+from clawrl.loop.policy import Policy, open_external, open_policy
 from clawrl.records.folder import RunFolder
 from clawrl.records.nouns import Feedback, Interaction
 
@@ -37,7 +37,10 @@ class Serving:
 
     async def run(self) -> None:
         """Serve. Raises EngineError or MachineError when a part fails for good."""
-        async with open_policy(self._config, self._folder, self._display.phase) as policy:
+        config, say = self._config, self._display.phase
+        external = config.engine.device == "external"
+        opened = open_external(config, say) if external else open_policy(config, self._folder, say)
+        async with opened as policy:
             await self.serve(policy)
 
     async def serve(self, policy: Policy) -> None:
@@ -47,7 +50,7 @@ class Serving:
             self._config, folder, policy, self._on_feedback, then="serve again"
         ) as recording:
             display.say(f"serving {self._config.model.name} at {recording.base_url}/v1")
-            for line in self._hints(recording.base_url, policy.server.served_name):
+            for line in self._hints(recording.base_url, policy.model_name):
                 display.say(line)
             display.say(f"recording into {folder.root}; Ctrl-C ends it")
             display.phase("serving")

@@ -156,7 +156,7 @@ class Training:
             served=served,
             writer=writer,
             config=config.gateway,
-            model_name=policy.server.served_name,
+            model_name=policy.model_name,
             template_kwargs=config.model.template_kwargs,
             temperature=config.sampling.temperature,
             on_feedback=pipeline.submit,

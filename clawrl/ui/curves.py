@@ -37,6 +37,8 @@ def draw(rows: Sequence[VersionRow]) -> Figure:
             axis.set_ylim(0, 1.05)
         axis.grid(axis="y", alpha=0.3)
         axis.spines[["top", "right"]].set_visible(False)
+    versions = [row.version for row in rows] or [0]
+    axes[-1].set_xlim(min(versions) - 0.5, max(versions) + 0.5)
     axes[-1].set_xlabel("policy version (weight updates since the start)")
     axes[-1].xaxis.set_major_locator(MaxNLocator(integer=True))
     return figure

@@ -10,7 +10,6 @@ from rich.console import Console
 
 from clawrl.config.compose import compose
 from clawrl.config.schema import Config
-from clawrl.engine.server import EngineServer
 from clawrl.errors import EngineError, MachineError
 from clawrl.loop.display import Display, StatusLine
 from clawrl.loop.parts import run_until
@@ -63,16 +62,8 @@ def full(folder: RunFolder) -> RunFolder:
 
 
 def policy(config: Config, folder: RunFolder, error: Exception | None = None) -> Policy:
-    server = EngineServer(
-        folder.root,
-        model=config.model,
-        engine=config.engine,
-        resources=config.resources,
-        gpus=[],
-        log=folder.logs / "engine.log",
-    )
     engine, keeper = StubEngine("1. **Four** is the answer."), Keeper(error)
-    return Policy(folder.root, server, engine, ServedPolicy(0, "d0"), keeper)  # pyright: ignore
+    return Policy(folder.root, "policy", "", engine, ServedPolicy(0, "d0"), keeper)  # pyright: ignore
 
 
 def status() -> StatusLine:
