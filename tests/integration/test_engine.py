@@ -5,9 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import subprocess
-import sys
-import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -204,34 +201,3 @@ def _engine_core(server: EngineServer) -> psutil.Process:
     """The process below the API server that holds the scheduler."""
     below = psutil.Process(server.child.pid).children()
     return next(process for process in below if "resource_tracker" not in str(process.cmdline()))
-
-
-SUPERVISOR = """
-import asyncio, sys
-from pathlib import Path
-from tests.conftest import tiny_server
-
-async def main():
-    server = tiny_server(Path(sys.argv[1]), Path(sys.argv[2]))
-    await server.start(lambda line: None)
-    print(server.child.guard_pid, flush=True)
-    await server.child.wait()
-
-asyncio.run(main())
-"""
-
-
-@pytest.mark.slow
-def test_no_engine_process_is_left_when_the_supervisor_is_killed(tiny_model, tmp_path):
-    command = [sys.executable, "-c", SUPERVISOR, str(tiny_model), str(tmp_path / "log")]
-    root = Path(__file__).parents[2]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root) as supervisor:
-        assert supervisor.stdout is not None
-        guard = psutil.Process(int(supervisor.stdout.readline()))
-        family = [guard, *guard.children(recursive=True)]
-        assert len(family) >= 4, "guard, API server, engine core, worker"
-        supervisor.kill()
-    deadline = time.monotonic() + 20
-    while any(process.is_running() for process in family) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not [process for process in family if process.is_running()]
