@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import socket
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+
+import httpx
 
 from clawrl.config import schema
 from clawrl.gateway.app import create_app
@@ -62,3 +68,35 @@ async def scripted(model: Path, root: Path, *, only_calls: bool = False) -> Asyn
     await pipeline.drain()
     judging.cancel()
     await asyncio.to_thread(writer.close)
+
+
+def serve(root: Path, port: int, log: Path) -> subprocess.Popen[bytes]:
+    """`clawrl serve recipe=personal` with an update for each sample, so that a test need not wait.
+
+    Args:
+        root: where the run is recorded, as `root / "personal"`.
+        port: of the gateway.
+        log: takes what it prints.
+    """
+    command = [sys.executable, "-m", "clawrl.cli.main", "serve", "recipe=personal"]
+    settings = [f"gateway.port={port}", f"runs_dir={root}", "learner.batch_samples=1"]
+    with log.open("wb") as file:
+        return subprocess.Popen([*command, *settings], stdout=file, stderr=file)
+
+
+async def until_served(base_url: str, *, version: int = 0, limit_s: float = 600) -> None:
+    """Return when a version is served. Raises TimeoutError."""
+    async with asyncio.timeout(limit_s), httpx.AsyncClient(base_url=base_url) as http:
+        while True:
+            with contextlib.suppress(httpx.TransportError):
+                state = (await http.get("/healthz")).json()
+                if state["status"] == "ok" and state["version"] >= version:
+                    return
+            await asyncio.sleep(1)
+
+
+def free_port() -> int:
+    """One that nobody listens on now."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
