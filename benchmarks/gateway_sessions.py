@@ -104,7 +104,7 @@ async def load(
             nonlocal failed
             for number in numbers:
                 failed += await talk(client, number, turns, spent)
-                if number % 500 == 499:
+                if number % 100 == 99:
                     memory.append((number + 1, process.memory_info().rss / MIB))
 
         began = time.perf_counter()
@@ -113,7 +113,7 @@ async def load(
         health = (await client.get("/healthz")).json()
     spent.sort()
     alone.sort()
-    base = [size for done, size in memory if done >= 2000]
+    base = [size for done, size in memory if done >= sessions / 5]
     return {
         "requests": len(spent),
         "failed": failed,
@@ -123,7 +123,7 @@ async def load(
         "latency_at_once_p50_ms": 1000 * statistics.median(spent),
         "latency_at_once_p99_ms": 1000 * spent[int(0.99 * len(spent))],
         "memory_mib": [(done, round(size)) for done, size in memory],
-        "memory_growth_after_2000": max(base) / base[0] - 1,
+        "memory_growth_after_a_fifth": max(base) / base[0] - 1,
         "sessions_held": health["sessions"],
         "feedback": health["feedback"],
         "feedback_expected": (sessions + 20) * (turns - 1),

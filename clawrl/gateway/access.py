@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from clawrl.config import schema
 from clawrl.gateway.errors import ApiError
@@ -78,12 +78,16 @@ class AccessCheck:
         if kind != "application/json":
             raise ApiError(415, f"content type '{kind}' is refused: send application/json")
         raw = bytearray()
-        async for piece in request.stream():
-            raw += piece
-            if len(raw) > self._body_limit:
-                raise ApiError(
-                    413, f"the body is larger than {self._body_limit} bytes (gateway.max_body_mib)"
-                )
+        try:
+            async for piece in request.stream():
+                raw += piece
+                if len(raw) > self._body_limit:
+                    raise ApiError(
+                        413,
+                        f"the body is larger than {self._body_limit} bytes (gateway.max_body_mib)",
+                    )
+        except ClientDisconnect:  # nobody reads the answer
+            raise ApiError(400, "the client left before its request was whole") from None
         return _object(bytes(raw))
 
     def _known(self, name: str) -> bool:

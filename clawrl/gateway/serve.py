@@ -14,6 +14,8 @@ from starlette.types import ASGIApp
 from clawrl.errors import MachineError
 
 _SHUTDOWN_S = 5
+_KEEP_ALIVE_S = 75
+"""Longer than clients keep idle connections, so that none sends into one that is being closed."""
 _BACKLOG = 2048
 
 
@@ -43,6 +45,7 @@ class GatewayServer:
             server_header=False,
             proxy_headers=False,
             backlog=_BACKLOG,
+            timeout_keep_alive=_KEEP_ALIVE_S,
             timeout_graceful_shutdown=_SHUTDOWN_S,
         )
         self._server = _Server(config)

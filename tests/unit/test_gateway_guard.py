@@ -171,3 +171,38 @@ def test_health_says_the_version_and_whether_the_engine_answers(writer: RecordWr
     assert healthy.json()["version"] == 2
     engine.error = RuntimeError("down")
     assert client(writer, engine).get("/healthz").status_code == 503
+
+
+async def test_a_client_that_leaves_in_the_middle_of_its_request_breaks_nothing(
+    writer: RecordWriter,
+) -> None:
+    scope = {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": "POST",
+        "path": CHAT,
+        "raw_path": CHAT.encode(),
+        "root_path": "",
+        "scheme": "http",
+        "query_string": b"",
+        "headers": [(b"host", b"127.0.0.1"), (b"content-type", b"application/json")],
+        "client": ("127.0.0.1", 1),
+        "server": ("127.0.0.1", 80),
+    }
+    parts = iter(
+        [
+            {"type": "http.request", "body": b'{"messages"', "more_body": True},
+            {"type": "http.disconnect"},
+        ]
+    )
+    sent: list[dict[str, object]] = []
+
+    async def receive() -> dict[str, object]:
+        return next(parts)
+
+    async def send(message: dict[str, object]) -> None:
+        sent.append(message)
+
+    await client(writer).app(scope, receive, send)  # pyright: ignore
+    assert sent[0]["status"] == 400
