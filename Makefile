@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 # One process of tests for each core. tests/conftest.py says which tests stay in one process; the
-# longest come first. With engines no more than two at once, which need 4 GB of memory each.
+# longest come first.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -q -n auto --dist loadgroup --no-loadscope-reorder
 STAMP := $(VENV)/.installed
 
@@ -22,8 +22,7 @@ $(STAMP): pyproject.toml .ci/setup
 demo: setup  ## Eight updates on a 135M model, measured before and after (about nine minutes)
 	$(BIN)/clawrl train recipe=demo
 
-test: setup browser check  ## Everything that CI runs
-	$(PYTEST) --maxprocesses 2
+test: setup browser check fast engine  ## Everything that CI runs
 
 check: setup  ## Lint, format, types, imports
 	$(BIN)/ruff check .
@@ -34,8 +33,9 @@ check: setup  ## Lint, format, types, imports
 fast: setup  ## Tests without an engine
 	$(PYTEST) --maxprocesses 4 -m "not engine and not slow"
 
+# One after another: two engines at once starve one another on two cores.
 engine: setup  ## Tests with the real vLLM and real processes
-	$(PYTEST) --maxprocesses 2 -m "engine or slow"
+	$(BIN)/pytest -q -m "engine or slow"
 
 browser:  ## A Chromium for the tests of the page, where apt can bring one
 	bash .ci/browser
