@@ -1,4 +1,4 @@
-"""Stock clients are run when they are asked for, with `-m clients`: they take minutes."""
+"""Stock clients take minutes: they run with `-m clients` alone."""
 
 from __future__ import annotations
 
