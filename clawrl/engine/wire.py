@@ -95,18 +95,32 @@ async def events(response: httpx.Response) -> AsyncGenerator[dict[str, Any]]:
     """The chunks of a server-sent event stream, until `[DONE]`.
 
     Raises:
-        EngineError: the stream holds an error, or ends without `[DONE]`.
+        EngineError: the stream holds an error or what is no JSON, or ends without `[DONE]`.
     """
-    async for line in response.aiter_lines():
+    async for line in _lines(response):
         if not line.startswith("data:"):
             continue  # blank lines and keep-alive comments
         data = line.removeprefix("data:").strip()
         if data == DONE:
             return
-        chunk = json.loads(data)
+        try:
+            chunk = json.loads(data)
+        except ValueError:
+            raise EngineError(f"the engine's stream holds no JSON: {data[:200]}") from None
         if "error" in chunk:
             code = chunk["error"].get("code") if isinstance(chunk["error"], dict) else None
             status = code if isinstance(code, int) else 500
             raise error_from("the stream", status, data.encode())
         yield chunk
     raise EngineError("the engine's stream ended before its end")
+
+
+async def _lines(response: httpx.Response) -> AsyncGenerator[str]:
+    """Lines as event streams have them. httpx ends one also at U+2028 and others, inside a text."""
+    rest = b""
+    async for received in response.aiter_bytes():
+        *whole, rest = (rest + received).split(b"\n")
+        for line in whole:
+            yield line.decode()
+    if rest:
+        yield rest.decode()

@@ -224,7 +224,7 @@ class _MiniConversation:
         await self._terminal.close()
 
 
-def connect(name: str, base_url: str, home: Path, *, max_tokens: int = 1024) -> Path:
+def connect(name: str, base_url: str, home: Path, *, max_tokens: int = 128) -> Path:
     """What `clawrl connect NAME` writes; the path of the file."""
     to = Endpoint(base_url, "policy", "none", CONTEXT_TOKENS, max_tokens)
     change = plan(CONNECTED[name], to, home)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
 
 import httpx
 import pytest
@@ -69,6 +70,27 @@ def stream_of(*lines: str) -> httpx.Response:
 async def test_a_stream_gives_its_chunks_until_done():
     response = stream_of('data: {"n": 1}', ": keep-alive", 'data: {"n": 2}', "data: [DONE]")
     assert [chunk async for chunk in events(response)] == [{"n": 1}, {"n": 2}]
+
+
+async def test_line_ends_of_other_alphabets_inside_a_text_end_no_chunk():
+    text = "a\u2028b\u0085c\u2029d"
+    sent = json.dumps({"text": text}, ensure_ascii=False)
+    response = stream_of(f"data: {sent}\r", "data: [DONE]")
+    assert [chunk async for chunk in events(response)] == [{"text": text}]
+
+
+async def test_a_line_in_pieces_is_one_chunk():
+    async def pieces() -> AsyncIterator[bytes]:
+        for byte in 'data: {"n": "é"}\n\ndata: [DONE]'.encode():
+            yield bytes([byte])
+
+    response = httpx.Response(200, content=pieces())
+    assert [chunk async for chunk in events(response)] == [{"n": "é"}]
+
+
+async def test_what_is_no_json_is_an_engine_error():
+    with pytest.raises(EngineError, match="no JSON"):
+        _ = [chunk async for chunk in events(stream_of('data: {"n": '))]
 
 
 async def test_a_stream_without_its_end_is_an_error():
