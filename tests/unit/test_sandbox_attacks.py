@@ -326,6 +326,14 @@ async def test_a_full_pipe_in_the_background_holds_nobody_up():
         assert (await box.run("echo well", 5)).stdout == "well\n"
 
 
+async def test_the_dying_say_nothing_to_the_next_shell():
+    async with Sandbox(LIMITS) as box:
+        for _ in range(40):
+            await box.run("yes & yes & yes &", 5)
+            await box.new_shell()
+            assert (await box.run("echo well", 5)).stdout == "well\n"
+
+
 async def test_any_bytes_in_the_output_become_text():
     result = await attack(
         r"printf 'a\0b \xff\xfe \xe2\x82 \xf0\x9f\x98\x80 \x1b[31m \u202e'; head -c 9 /dev/urandom",

@@ -1,10 +1,12 @@
 """The bash that runs inside, and the one above it that starts another when it ends.
 
 Process 1 of the sandbox is the keeper: it sets the limits, starts the shell, and when the shell
-ends, however it ends, kills everything else with one signal, reports the exit code on a pipe of its
-own and starts the next shell. Nothing inside can signal it. The shell reads its commands from the
-pipe that is its standard input, one line each, and prints a random token on both streams after
-each; commands see /dev/null, neither that pipe nor the descriptors that tokens go to.
+ends, however it ends, kills everything else, reports the exit code on a pipe of its own and starts
+the next shell. It waits for the dead: one that was killed while it waited on a full pipe may still
+fill it, and that would stand in the next command's output. Nothing inside can signal it. The shell
+reads its commands from the pipe that is its standard input, one line each, and prints a random
+token on both streams after each; commands see /dev/null, neither that pipe nor the descriptors that
+tokens go to.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ def keeper_script(spec: SandboxSpec, report_fd: int) -> str:
         "  (echo 900 >/proc/self/oom_score_adj; exec bash --norc --noprofile)"
         f" {REPORT_FD}>&- 2>&{KEEPER_ERR_FD} {KEEPER_ERR_FD}>&-\n"
         "  code=$?\n"
-        "  kill -KILL -1\n"
+        "  while kill -KILL -1; do :; done\n"  # until the last one is gone, not only told to go
         "  wait\n"
         f"  echo $code >&{REPORT_FD} || exit\n"
         "done\n"
