@@ -2,8 +2,8 @@
 
     python benchmarks/gateway_latency.py [--requests 50] [--rounds 5] [--json FILE]
 
-One process holds the client and the gateway, a second one the engine, as `clawrl serve` has it.
-Requests go to the engine and to the gateway in turn, so that both see the same machine.
+Requests go to the engine and to the gateway in turn, so that both see the same machine. The engine
+is asked as a client asks it, and also for the ids and log-probabilities that the gateway records.
 """
 
 from __future__ import annotations
@@ -12,23 +12,16 @@ import argparse
 import asyncio
 import json
 import statistics
-import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
+from gateway_ends import Ends, both_ends
 from openai import AsyncOpenAI
 
-from clawrl import models
-from clawrl.config import compose as composing
-from clawrl.engine.client import VllmEngine
-from clawrl.engine.server import EngineServer
-from clawrl.gateway.app import create_app
-from clawrl.gateway.serve import GatewayServer
-from clawrl.records.folder import RunFolder
-from clawrl.records.writer import RecordWriter
-from clawrl.serving.policy import ServedPolicy
-
 WORDS = "Tell me in one sentence what a hash table is. Request number {}."
+EVERYTHING = {"logprobs": True, "return_token_ids": True}
+"""What the gateway asks the engine for on top: without them there is nothing to train on."""
 
 
 async def first_token_s(client: AsyncOpenAI, number: int) -> float:
@@ -49,7 +42,9 @@ async def first_token_s(client: AsyncOpenAI, number: int) -> float:
     return first
 
 
-async def tokens_per_s(client: AsyncOpenAI, streams: int, round_number: int) -> float:
+async def tokens_per_s(
+    client: AsyncOpenAI, streams: int, round_number: int, extra: dict[str, Any]
+) -> float:
     """Reply tokens a second over `streams` requests at once."""
 
     async def one(number: int) -> int:
@@ -59,7 +54,7 @@ async def tokens_per_s(client: AsyncOpenAI, streams: int, round_number: int) -> 
             max_tokens=64,
             stream=True,
             stream_options={"include_usage": True},
-            extra_body={"ignore_eos": True},
+            extra_body={"ignore_eos": True, **extra},
         )
         usages = [chunk.usage async for chunk in stream if chunk.usage]
         return usages[-1].completion_tokens
@@ -71,70 +66,38 @@ async def tokens_per_s(client: AsyncOpenAI, streams: int, round_number: int) -> 
 
 async def measure(requests: int, rounds: int, streams: int) -> dict[str, object]:
     """Start both, and compare them."""
-    config = composing.compose(["recipe=student_persona"])
-    path = models.prepare(config.model.name, progress=print)
-    with tempfile.TemporaryDirectory() as scratch:
-        server = EngineServer(
-            path,
-            model=config.model,
-            engine=config.engine,
-            resources=config.resources,
-            gpus=[],
-            log=Path(scratch) / "engine.log",
-        )
-        await server.start(print)
-        folder = RunFolder(Path(scratch) / "run")
-        writer = RecordWriter(folder, version=0, queue_records=10_000)
-        try:
-            async with VllmEngine(
-                server.base_url,
-                model="policy",
-                request_timeout_s=600,
-                update_timeout_s=60,
-                lora=False,
-            ) as engine:
-                app = create_app(
-                    engine=engine,
-                    served=ServedPolicy(0, ""),
-                    writer=writer,
-                    config=config.gateway,
-                    model_name="policy",
-                    template_kwargs={},
-                    temperature=1.0,
-                    on_feedback=lambda _turn, _feedback: None,
-                )
-                async with GatewayServer(app, "127.0.0.1", 0) as gateway:
-                    direct, through = (
-                        AsyncOpenAI(base_url=f"{url}/v1", api_key="none", timeout=600)
-                        for url in (server.base_url, gateway.base_url)
-                    )
-                    return await _compare(direct, through, requests, rounds, streams)
-        finally:
-            writer.close()
-            await server.stop()
+    async with both_ends() as ends:
+        return await _compare(ends, requests, rounds, streams)
 
 
-async def _compare(
-    direct: AsyncOpenAI, through: AsyncOpenAI, requests: int, rounds: int, streams: int
-) -> dict[str, object]:
+async def _compare(ends: Ends, requests: int, rounds: int, streams: int) -> dict[str, object]:
+    direct, through = ends.direct, ends.through
     for client in (direct, through):  # warm
         await first_token_s(client, -1)
+        await tokens_per_s(client, streams, -1, EVERYTHING)
     pairs = [
         (await first_token_s(direct, 2 * n), await first_token_s(through, 2 * n + 1))
         for n in range(requests)
     ]
     rates = [
-        (await tokens_per_s(direct, streams, n), await tokens_per_s(through, streams, n + rounds))
+        (
+            await tokens_per_s(direct, streams, 3 * n, {}),
+            await tokens_per_s(direct, streams, 3 * n + 1, EVERYTHING),
+            await tokens_per_s(through, streams, 3 * n + 2, {}),
+        )
         for n in range(rounds)
     ]
     return {
         "first_token_engine_ms": 1000 * statistics.median(a for a, _ in pairs),
         "first_token_gateway_ms": 1000 * statistics.median(b for _, b in pairs),
         "first_token_added_ms": 1000 * statistics.median(b - a for a, b in pairs),
-        "tokens_per_s_engine": statistics.median(a for a, _ in rates),
-        "tokens_per_s_gateway": statistics.median(b for _, b in rates),
-        "throughput_ratio": statistics.median(b / a for a, b in rates),
-        "throughput_ratios": [round(b / a, 3) for a, b in rates],
+        "tokens_per_s_engine": statistics.median(a for a, _, _ in rates),
+        "tokens_per_s_engine_recording": statistics.median(b for _, b, _ in rates),
+        "tokens_per_s_gateway": statistics.median(c for _, _, c in rates),
+        "ratio_to_engine": statistics.median(c / a for a, _, c in rates),
+        "ratio_to_engine_recording": statistics.median(c / b for _, b, c in rates),
+        "ratios_to_engine": [round(c / a, 3) for a, _, c in rates],
+        "ratios_to_engine_recording": [round(c / b, 3) for _, b, c in rates],
         "requests": requests,
         "streams": streams,
     }
