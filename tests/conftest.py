@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from clawrl import models
 from clawrl.config import schema
@@ -17,6 +18,10 @@ from tests.tiny import make_tiny_model
 
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+
+settings.register_profile("same", derandomize=True)  # a change fails by what it changes
+settings.register_profile("explore", print_blob=True)  # pytest --hypothesis-profile=explore
+settings.load_profile("same")
 
 CONTEXT_TOKENS = 512
 

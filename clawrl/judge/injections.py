@@ -25,6 +25,10 @@ _LOWERING = re.compile(
 )
 _FIELD = re.compile(r"(?:[\"']|\b)(?:score|reward|verdict|label)[\"']?\s*[:=]", re.IGNORECASE)
 """In a tool's output a field of this name is data, as long as nobody is addressed."""
+_ALONE = re.compile(
+    r"\s*\{\s*[\"']?(?:score|reward|verdict|label)[\"']?\s*[:=][^,{}]*\}\s*", re.IGNORECASE
+)
+"""A line with that field and no other says nothing about anything but the score."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +59,6 @@ def without_injections(role: str, content: str) -> Cleaned:
 def _speaks_to_judge(piece: str, role: str) -> bool:
     for rule in injection_rules():
         match = rule.found(piece)
-        if match and not (role == "tool" and _FIELD.match(match.group())):
+        if match and (role != "tool" or not _FIELD.match(match.group()) or _ALONE.fullmatch(piece)):
             return True
     return False
